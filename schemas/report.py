@@ -1,0 +1,216 @@
+"""The report: what a check or an audit found, as data.
+
+This is the border between the checker and everything that shows or compares results. The JSON
+form is public (``report.schema.json``); adding a field is free, changing one needs a new
+``FORMAT_VERSION``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+FORMAT = "assay-report"
+FORMAT_VERSION = 1
+
+Severity = Literal["error", "warning", "note"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+
+
+class Tool(msgspec.Struct, frozen=True):
+    """The program that wrote the report."""
+
+    name: str
+    version: str
+
+
+class Metric(msgspec.Struct, frozen=True):
+    """A performance metric as the round publishes it.
+
+    ``name`` is the LoadGen key it was taken from; ``unit`` the round's unit text.
+    """
+
+    name: str
+    value: float
+    unit: str
+
+
+class AccuracyScore(msgspec.Struct, frozen=True):
+    """One accuracy metric against its gate.
+
+    ``target`` is the lower bound (value >= target), ``limit`` the upper bound (value <= limit);
+    either may be absent. ``passed`` is None where the division has no gate.
+    """
+
+    metric: str
+    value: float
+    target: float | None = None
+    limit: float | None = None
+    reference: float | None = None
+    factor: float | None = None
+    passed: bool | None = None
+
+
+class RunFacts(msgspec.Struct, frozen=True):
+    """What a reader wants to see of one run: times in ns unless the name says otherwise."""
+
+    kind: str
+    path: str
+    started: str | None = None
+    duration_s: float | None = None
+    loadgen_version: str | None = None
+    scenario: str | None = None
+    mode: str | None = None
+    validity: str | None = None
+    query_count: int | None = None
+    latency_ns: dict[str, float] = {}
+    ttft_ns: dict[str, float] = {}
+    tpot_ns: dict[str, float] = {}
+    settings: dict[str, Any] = {}
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """The round's limits for this result's scenario (None: no such limit)."""
+
+    target_latency_ns: int | None = None
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
+    min_duration_ms: int | None = None
+    min_query_count: int | None = None
+    min_samples_per_query: int | None = None
+    percentile: float | None = None
+
+
+class Result(msgspec.Struct, frozen=True):
+    """One result: system x benchmark x scenario."""
+
+    division: str
+    submitter: str
+    system: str
+    benchmark: str | None
+    directory: str
+    scenario: str
+    category: str | None
+    status: Literal["valid", "invalid"]
+    metric: Metric | None
+    accuracy: list[AccuracyScore]
+    inferred_from: str | None
+    power: Metric | None
+    path: str
+    rules_applied: int
+    rules_not_applied: list[str] = []
+    system_description: dict[str, Any] = {}
+    weight_data_types: str | None = None
+    limits: Limits | None = None
+    runs: list[RunFacts] = []
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """What a finding is about; a None part means "all of them"."""
+
+    division: str | None = None
+    submitter: str | None = None
+    system: str | None = None
+    benchmark: str | None = None
+    scenario: str | None = None
+
+
+class Waived(msgspec.Struct, frozen=True):
+    """Why a finding does not count, and who said so."""
+
+    reason: str
+    owner: str
+    expires: str | None = None
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that was found: where, what, what was asked, how to mend it."""
+
+    rule: str
+    name: str
+    severity: Severity
+    message: str
+    path: str | None = None
+    line: int | None = None
+    pointer: str | None = None
+    subject: Subject = Subject()
+    found: Any = None
+    required: Any = None
+    fix: str | None = None
+    waived: Waived | None = None
+    evidence: dict[str, Any] | None = None
+
+
+class RuleFacts(msgspec.Struct, frozen=True):
+    """A rule as the report's reader needs it, so that no checker is needed to show one."""
+
+    id: str
+    name: str
+    family: str
+    severity: Severity
+    summary: str
+    why: str
+    fix: str
+    source: str
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """Counts. Errors, warnings and notes leave waived findings out; ``waived`` counts those."""
+
+    results: int
+    valid: int
+    invalid: int
+    errors: int
+    warnings: int
+    notes: int
+    waived: int
+
+
+class Report(msgspec.Struct, frozen=True):
+    """Everything one call of ``assay check`` or ``assay audit`` found."""
+
+    format: str
+    format_version: int
+    tool: Tool
+    round: str | None
+    round_detected_from: str | None
+    tree: str
+    results: list[Result]
+    findings: list[Finding]
+    summary: Summary
+    rules: list[RuleFacts] = []
+    scope: str = "tree"
+    not_checked: list[str] = []
+
+    @property
+    def failed(self) -> bool:
+        """Whether any finding of severity error stands unwaived."""
+        return self.summary.errors > 0
+
+
+def encode(report: Report) -> bytes:
+    """The report as JSON, the same bytes for the same report (two-space indent, final newline)."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
+
+
+def decode(data: bytes) -> Report:
+    """Read a saved report.
+
+    Raises ValueError when the data is not an Assay report of a version this program knows.
+    """
+    try:
+        head = msgspec.json.decode(data, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise ValueError(f"not JSON: {error}") from error
+    if head.get("format") != FORMAT:
+        raise ValueError(f'not an Assay report: "format" is {head.get("format")!r}, not {FORMAT!r}')
+    if head.get("format_version") != FORMAT_VERSION:
+        raise ValueError(
+            f"report format_version is {head.get('format_version')!r}; "
+            f"this version of assay reads {FORMAT_VERSION}. Check the tree again to make a new one"
+        )
+    try:
+        return msgspec.json.decode(data, type=Report)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"damaged report: {error}") from error
