@@ -1,0 +1,68 @@
+"""Reading what this package ships: rounds and JSON Schemas."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import tomllib
+from importlib import resources
+from typing import Any
+
+import msgspec
+
+from schemas.round import Round
+
+_ROUNDS = resources.files("schemas") / "rounds"
+
+
+class UnknownRound(ValueError):
+    """No such round; the message names those there are."""
+
+
+class BadRound(ValueError):
+    """A round file does not obey its structure; the message names file and place."""
+
+
+def round_names() -> list[str]:
+    """The rounds this version knows, oldest first, the demo round last."""
+    names = [entry.name.removesuffix(".toml") for entry in _ROUNDS.iterdir() if entry.name.endswith(".toml")]
+
+    def order(name: str) -> tuple[int, list[int]]:
+        return (0, [int(n) for n in re.findall(r"\d+", name)]) if name[:1] == "v" else (1, [])
+
+    return sorted(names, key=order)
+
+
+def canonical_round_name(name: str) -> str:
+    """``6.1``, ``v6.1`` and ``V6.1`` are one round. Raises UnknownRound."""
+    known = round_names()
+    wanted = name.strip().lower()
+    for candidate in (wanted, f"v{wanted}"):
+        if candidate in known:
+            return candidate
+    raise UnknownRound(f"no round {name!r}; known rounds: {', '.join(known)}")
+
+
+@functools.cache
+def load_round(name: str) -> Round:
+    """Load one round by name. Raises UnknownRound or BadRound."""
+    canonical = canonical_round_name(name)
+    text = (_ROUNDS / f"{canonical}.toml").read_text(encoding="utf-8")
+    return parse_round(text, f"{canonical}.toml")
+
+
+def parse_round(text: str, origin: str) -> Round:
+    """Parse a round file's text. Raises BadRound, with ``origin`` in the message."""
+    try:
+        return msgspec.convert(tomllib.loads(text), Round)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise BadRound(f"{origin}: {error}") from error
+
+
+@functools.cache
+def load_schema(name: str) -> dict[str, Any]:
+    """A JSON Schema of this package by its short name, e.g. ``report`` or ``round``."""
+    text = (resources.files("schemas") / f"{name}.schema.json").read_text(encoding="utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded

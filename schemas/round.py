@@ -1,0 +1,272 @@
+"""A round's rules as data.
+
+One self-contained TOML file a round (``schemas/rounds/<round>.toml``), read into the frozen
+structures below. Quantities carry their unit in the field's name; seeds are strings because
+some exceed 2**63. Absent means "the round has no such rule", never "unknown".
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Severity = Literal["error", "warning", "note", "off"]
+
+
+class Seeds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The three LoadGen seeds announced for a round, as decimal strings."""
+
+    qsl_rng_seed: str
+    sample_index_rng_seed: str
+    schedule_rng_seed: str
+
+
+class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One bound on an accuracy metric: ``reference * factor``, or ``reference`` itself.
+
+    Whether it is a lower or an upper bound is said by the list it stands in.
+    """
+
+    metric: str
+    reference: float
+    factor: float | None = None
+
+    @property
+    def bound(self) -> float:
+        """The value that the metric is compared with, in the metric's own unit."""
+        return self.reference if self.factor is None else self.reference * self.factor
+
+
+class Category(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which scenarios a benchmark needs in one category (``datacenter``, ``edge`` or both)."""
+
+    required: list[str] = []
+    optional: list[str] = []
+    one_of: list[list[str]] = []
+
+    @property
+    def allowed(self) -> list[str]:
+        """Every scenario that may be submitted, required ones first, without repeats."""
+        return list(dict.fromkeys([*self.required, *(s for g in self.one_of for s in g), *self.optional]))
+
+
+class Metric(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the published number comes from: ``value = log[key] * scale`` in ``unit``."""
+
+    key: str
+    unit: str
+    scale: float = 1.0
+
+
+class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The limits of one benchmark in one scenario.
+
+    min_query_count: fixed minimum of ``effective_min_query_count`` (None with early stopping).
+    min_samples_per_query: Offline's minimum of ``effective_samples_per_query``.
+    samples_per_query: exact value (MultiStream).
+    target_latency_ns: greatest allowed ``effective_target_latency_ns``.
+    ttft_ms, tpot_ms: 99th percentile limits for token benchmarks.
+    percentile: tail percentile as a fraction (0.9, 0.99, 0.999).
+    loadgen_scenario: the scenario the log names when it is not the folder's (Interactive).
+    """
+
+    metric: Metric
+    min_duration_ms: int
+    min_query_count: int | None = None
+    min_samples_per_query: int | None = None
+    samples_per_query: int | None = None
+    target_latency_ns: int | None = None
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
+    percentile: float | None = None
+    early_stopping: bool = False
+    runs: int = 1
+    equal_issue: bool = False
+    token_latencies: bool = False
+    compliance: list[str] = []
+    power_unit: str | None = None
+    loadgen_scenario: str | None = None
+
+
+class Dataset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The data set of the accuracy run.
+
+    size: number of samples the QSL must report (None: the round states none).
+    accuracy_sample_count: accepted alternative, compared with ``effective_accuracy_sample_count``.
+    """
+
+    name: str
+    size: int | None = None
+    accuracy_sample_count: int | None = None
+
+
+class Benchmark(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One benchmark of a round.
+
+    accuracy: lower bounds, every one must hold. accuracy_limits: upper bounds.
+    accuracy_by_scenario: replaces ``accuracy`` in the scenarios it names.
+    conf_model: the name by which LoadGen's mlperf.conf knows the benchmark.
+    """
+
+    task: str
+    dataset: Dataset
+    categories: dict[str, Category]
+    scenarios: dict[str, Scenario]
+    accuracy: list[Gate]
+    accuracy_limits: list[Gate] = []
+    accuracy_by_scenario: dict[str, list[Gate]] = {}
+    performance_sample_count: int | None = None
+    conf_model: str | None = None
+    test01_delta_percent: dict[str, float] = {}
+    images: list[str] = []
+    videos: list[str] = []
+    endpoints: bool = False
+
+
+class FileList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Names expected in one kind of folder."""
+
+    required: list[str] = []
+    optional: list[str] = []
+
+
+class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where things live in the tree. Patterns use ``{division} {submitter} {system} {benchmark}
+    {scenario}``; compliance patterns name the folder that holds the tests' folders."""
+
+    system: str
+    results: str
+    measurements: str
+    measurements_file: str
+    code: list[str]
+    compliance: str | None = None
+    documentation: str | None = None
+    submitter_entries: list[str] = []
+    top_level_ignored: list[str] = []
+    performance: FileList = FileList()
+    accuracy: FileList = FileList()
+    measurement_files: FileList = FileList()
+    power_run: FileList = FileList()
+    power: FileList = FileList()
+    ignored_files: list[str] = []
+
+
+class SystemDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Fields of ``systems/<system>.json``. ``one_of`` lists alternatives of which one is enough."""
+
+    required: list[str]
+    optional: list[str] = []
+    one_of: list[list[str]] = []
+    non_empty: list[str] = []
+    numeric: list[str] = []
+    network: list[str] = []
+    power: list[str] = []
+    status: list[str] = []
+    system_type: list[str] = []
+
+
+class Measurements(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Fields of the measurements JSON."""
+
+    required: list[str]
+    non_empty: list[str] = []
+
+
+class Inference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A result that may be computed from another scenario's log.
+
+    ``value = log[key] * scale``; where ``key`` is a latency that must be inverted,
+    ``value = scale / log[key]`` (``inverse = true``).
+    """
+
+    source: str
+    target: str
+    key: str
+    scale: float = 1.0
+    inverse: bool = False
+    categories: list[str] = ["edge"]
+
+
+class Aliases(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How folder names become benchmark names: exact names first, then ``contains`` in order."""
+
+    exact: dict[str, str] = {}
+    contains: list[list[str]] = []
+    scenarios: dict[str, str] = {}
+    mapping_file: str | None = None
+
+
+class ComplianceTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One compliance test: its files and its tolerances.
+
+    settings: LoadGen overrides of its audit.config, per benchmark (``"*"``: any), keys without
+    the model and scenario part.
+    """
+
+    purpose: str
+    files: list[str] = []
+    optional_files: list[str] = []
+    settings: dict[str, dict[str, str | float | int]] = {}
+    performance_tolerance: float | None = None
+    low_latency_tolerance: float | None = None
+    accuracy_delta_percent: float | None = None
+
+
+class Power(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The power measurement's rules: units per scenario come from the scenarios."""
+
+    ptdaemon_versions: list[str] = []
+    meters: dict[str, int] = {}
+    max_drop_percent: float = 5.0
+    max_clock_difference_ms: float = 800.0
+    clock_is_utc: bool = True
+    energy_scenarios: list[str] = ["SingleStream", "MultiStream"]
+
+
+class LoadGen(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the round says about LoadGen itself. ``versions``: accepted major.minor prefixes."""
+
+    log_format: Literal["mllog", "text"] = "mllog"
+    versions: list[str] = []
+    ignored_errors: list[str] = []
+
+
+class AccuracyLog(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Limits on the published accuracy log, bytes."""
+
+    max_bytes: int | None = None
+    hash_required: bool = True
+
+
+class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The rules of one round. ``severities`` lowers or raises single rules for this round."""
+
+    name: str
+    title: str
+    official: bool = True
+    deadline: str | None = None
+    published: str | None = None
+    divisions: list[str]
+    seeds: Seeds
+    test05_seeds: Seeds | None = None
+    loadgen: LoadGen
+    accuracy_log: AccuracyLog
+    max_file_bytes: int = 52428800
+    layout: Layout
+    system_description: SystemDescription
+    measurements: Measurements
+    aliases: Aliases
+    inference: list[Inference] = []
+    accuracy_patterns: dict[str, str]
+    compliance: dict[str, ComplianceTest] = {}
+    power: Power = Power()
+    severities: dict[str, Severity] = {}
+    allowed_fallback_runs: list[str] = []
+    benchmarks: dict[str, Benchmark]
+
+    @property
+    def number(self) -> tuple[int, ...]:
+        """The round as numbers for comparing: ``v5.1`` is (5, 1), demo is ()."""
+        digits = self.name.removeprefix("v").split(".")
+        return tuple(int(d) for d in digits) if all(d.isdigit() for d in digits) else ()
