@@ -1,0 +1,68 @@
+"""Assay: submission checker, results auditing toolkit and reference runner for MLPerf Inference.
+
+``assay.check(tree)`` returns a report; ``assay.render(report, "html")`` shows it. Everything
+heavy is imported where it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from schemas.report import Report
+    from schemas.round import Round
+
+__all__ = ["__version__", "audit", "check", "load_round", "render", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        try:
+            return metadata.version("assay")
+        except metadata.PackageNotFoundError:
+            return "0+unknown"
+    raise AttributeError(f"module 'assay' has no attribute {name!r}")
+
+
+def _version() -> str:
+    return str(__getattr__("__version__"))
+
+
+def check(tree: str, **options: Any) -> Report:
+    """Check a submission tree, one part of it, or an archive.
+
+    ``options`` are the fields of `checker.engine.Options` (round, divisions, submitters, select,
+    ignore, waivers, jobs). Raises FileNotFoundError, schemas.UnknownRound,
+    checker.rules.UnknownRule or checker.waivers.BadWaivers; never for what the tree holds.
+    """
+    from checker.engine import Options
+    from checker.engine import check as run_check
+
+    return run_check(tree, Options(**options), version=_version())
+
+
+def audit(tree: str, **options: Any) -> Report:
+    """As `check`, plus the audit rules of family R."""
+    return check(tree, audit=True, **options)
+
+
+def render(report: Report, format: str, **options: Any) -> str | bytes:
+    """A report in one of the formats of `reports.FORMATS`."""
+    import reports
+
+    return reports.render(report, format, **options)
+
+
+def load_round(name: str) -> Round:
+    """The rules of a round as data, e.g. ``load_round("6.1")``."""
+    from schemas import load_round as load
+
+    return load(name)
+
+
+def run(*args: Any, **kwargs: Any) -> Any:
+    """Measure a benchmark: see `runner.run_benchmark`."""
+    import runner
+
+    return runner.run_benchmark(*args, **kwargs)

@@ -1,0 +1,73 @@
+"""Reports: a check's data rendered for terminals, browsers, spreadsheets and CI systems.
+
+``render(report, format)`` is the whole of it; ``diff`` compares two reports. Nothing here judges
+anything: what is shown is what the report says. Only the module of the format asked for is
+loaded, so that ``import reports`` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from schemas.report import Report
+
+FORMATS: tuple[str, ...] = (
+    "terminal",
+    "json",
+    "csv",
+    "html",
+    "markdown",
+    "sarif",
+    "junit",
+    "xlsx",
+    "github",
+)
+BINARY_FORMATS: frozenset[str] = frozenset({"json", "xlsx"})
+
+_SUFFIXES = {
+    ".json": "json",
+    ".csv": "csv",
+    ".html": "html",
+    ".htm": "html",
+    ".md": "markdown",
+    ".sarif": "sarif",
+    ".xml": "junit",
+    ".xlsx": "xlsx",
+    ".txt": "terminal",
+}
+
+
+class ReportError(ValueError):
+    """A report cannot be rendered as asked; the message says what to do."""
+
+
+def render(report: Report, format: str, **options: Any) -> bytes | str:
+    """The report in one of ``FORMATS``: bytes for json and xlsx, text for the others.
+
+    Options depend on the format and are those of its module's ``render``, for example
+    ``width=100, colour=False, verbose=True, quiet=False`` for terminal, ``ids_file=PATH`` and
+    ``repository=URL`` for xlsx, ``prefix="submission"`` for sarif and github.
+    """
+    if format not in FORMATS:
+        raise ReportError(f"unknown format {format!r}; the formats are {', '.join(FORMATS)}")
+    rendered: bytes | str = import_module(f"reports.to_{format}").render(report, **options)
+    return rendered
+
+
+def format_from_suffix(path: str | Path) -> str:
+    """The format that a file's name asks for by its suffix."""
+    suffix = Path(path).suffix.lower()
+    try:
+        return _SUFFIXES[suffix]
+    except KeyError:
+        known = ", ".join(_SUFFIXES)
+        raise ReportError(
+            f"{Path(path).name}: the suffix {suffix or '(none)'!r} names no format; "
+            f"use one of {known}, or say --format"
+        ) from None
+
+
+__all__ = ["BINARY_FORMATS", "FORMATS", "ReportError", "format_from_suffix", "render"]

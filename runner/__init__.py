@@ -1,0 +1,116 @@
+"""Reference measurement: run a benchmark under the official LoadGen, write a submission tree.
+
+    from runner import Plan, run_benchmark
+    outcomes = run_benchmark(Plan("digits", out=Path("submission"), min_duration_ms=2000))
+
+Importing this package is free: NumPy, ONNX Runtime and LoadGen are imported by the process that
+measures, or where they are used.  The parts, from the outside in:
+
+* `run_benchmark(plan, progress)` - the accuracy run (the gate), then the performance run, for
+  every scenario of a `Plan`; each finished result is moved into the submission tree.
+* `measure(job, folder, progress)` - one LoadGen run in a process of its own.
+* `write_result`, `write_system`, `truncate_accuracy_log` - the tree, file by file.
+* `describe_system()` - what can be known of this machine, in the words of a system description.
+* `parse_user_conf(text)` - read and lint a user.conf.
+* `get_benchmark(name)`, `benchmark_names()` - what can be measured.
+
+Progress is reported through an object with `on_event(event)` (see `runner.progress`); Ctrl-C is
+raised as `Interrupted`, a KeyboardInterrupt; every other failure is a `RunnerError` or, inside
+`run_benchmark`, an `Outcome` with status "failed".
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from runner.benchmarks import benchmark_names, get_benchmark
+    from runner.errors import (
+        BackendError,
+        DatasetError,
+        InferenceError,
+        Interrupted,
+        OutputError,
+        ResourceError,
+        RunFailed,
+        RunnerError,
+        SettingsError,
+        UserConfError,
+    )
+    from runner.progress import Event, Progress, Silent
+    from runner.reference import Outcome, Plan, run_benchmark
+    from runner.run import Job, Measurement, measure
+    from runner.settings import SCENARIOS, RunSettings, parse_user_conf
+    from runner.submission import truncate_accuracy_log, write_result, write_system
+    from runner.system import default_system_name, describe_system
+
+_HOME = {
+    "benchmark_names": "runner.benchmarks",
+    "get_benchmark": "runner.benchmarks",
+    "BackendError": "runner.errors",
+    "DatasetError": "runner.errors",
+    "InferenceError": "runner.errors",
+    "Interrupted": "runner.errors",
+    "OutputError": "runner.errors",
+    "ResourceError": "runner.errors",
+    "RunFailed": "runner.errors",
+    "RunnerError": "runner.errors",
+    "SettingsError": "runner.errors",
+    "UserConfError": "runner.errors",
+    "Event": "runner.progress",
+    "Progress": "runner.progress",
+    "Silent": "runner.progress",
+    "Outcome": "runner.reference",
+    "Plan": "runner.reference",
+    "run_benchmark": "runner.reference",
+    "Job": "runner.run",
+    "Measurement": "runner.run",
+    "measure": "runner.run",
+    "SCENARIOS": "runner.settings",
+    "RunSettings": "runner.settings",
+    "parse_user_conf": "runner.settings",
+    "truncate_accuracy_log": "runner.submission",
+    "write_result": "runner.submission",
+    "write_system": "runner.submission",
+    "default_system_name": "runner.system",
+    "describe_system": "runner.system",
+}
+
+__all__ = [
+    "SCENARIOS",
+    "BackendError",
+    "DatasetError",
+    "Event",
+    "InferenceError",
+    "Interrupted",
+    "Job",
+    "Measurement",
+    "Outcome",
+    "OutputError",
+    "Plan",
+    "Progress",
+    "ResourceError",
+    "RunFailed",
+    "RunSettings",
+    "RunnerError",
+    "SettingsError",
+    "Silent",
+    "UserConfError",
+    "benchmark_names",
+    "default_system_name",
+    "describe_system",
+    "get_benchmark",
+    "measure",
+    "parse_user_conf",
+    "run_benchmark",
+    "truncate_accuracy_log",
+    "write_result",
+    "write_system",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'runner' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)

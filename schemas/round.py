@@ -48,7 +48,8 @@ class Category(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def allowed(self) -> list[str]:
         """Every scenario that may be submitted, required ones first, without repeats."""
-        return list(dict.fromkeys([*self.required, *(s for g in self.one_of for s in g), *self.optional]))
+        alternatives = (scenario for group in self.one_of for scenario in group)
+        return list(dict.fromkeys([*self.required, *alternatives, *self.optional]))
 
 
 class Metric(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,11 +95,13 @@ class Dataset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     size: number of samples the QSL must report (None: the round states none).
     accuracy_sample_count: accepted alternative, compared with ``effective_accuracy_sample_count``.
+    accuracy_sample_count_by_scenario: replaces ``accuracy_sample_count`` in the scenarios it names.
     """
 
     name: str
     size: int | None = None
     accuracy_sample_count: int | None = None
+    accuracy_sample_count_by_scenario: dict[str, int] = {}
 
 
 class Benchmark(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -133,15 +136,25 @@ class FileList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Where things live in the tree. Patterns use ``{division} {submitter} {system} {benchmark}
-    {scenario}``; compliance patterns name the folder that holds the tests' folders."""
+    {scenario}``; compliance patterns name the folder that holds the tests' folders.
+
+    measurements_file: glob patterns inside the measurements folder, tried in order.
+    calibration: alternatives, one of which a closed or network submitter must have.
+    endpoints: the documents of an endpoints submission (``config``, ``performance``, ``accuracy``,
+    ``audit``), below the results folder; empty where the round has no such submissions.
+    """
 
     system: str
     results: str
     measurements: str
-    measurements_file: str
+    measurements_file: list[str]
     code: list[str]
     compliance: str | None = None
     documentation: str | None = None
+    calibration: list[str] = []
+    nameplate_power: str | None = None
+    private_id: str | None = None
+    endpoints: dict[str, str] = {}
     submitter_entries: list[str] = []
     top_level_ignored: list[str] = []
     performance: FileList = FileList()
@@ -185,11 +198,15 @@ class Inference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     key: str
     scale: float = 1.0
     inverse: bool = False
-    categories: list[str] = ["edge"]
+    categories: list[str] = msgspec.field(default_factory=lambda: ["edge"])
 
 
 class Aliases(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How folder names become benchmark names: exact names first, then ``contains`` in order."""
+    """How folder names become benchmark names: exact names first, then ``contains`` in order.
+
+    ``contains`` holds pairs [part of the name, benchmark]. An empty benchmark means that the name
+    is known but stands for no benchmark of this round: the search ends there.
+    """
 
     exact: dict[str, str] = {}
     contains: list[list[str]] = []
@@ -200,8 +217,12 @@ class Aliases(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ComplianceTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One compliance test: its files and its tolerances.
 
-    settings: LoadGen overrides of its audit.config, per benchmark (``"*"``: any), keys without
-    the model and scenario part.
+    settings: LoadGen overrides of its audit.config, per benchmark (``"*"``: any; a benchmark's own
+    entries come on top), keys without the model and scenario part; ``"Offline.min_query_count"``
+    holds in that scenario alone.
+    accuracy_delta_percent: what ``Benchmark.test01_delta_percent`` does not say for a metric.
+    endpoints_file: the test's document in an endpoints submission; it may be absent unless the
+    benchmark stands in ``endpoints_required``.
     """
 
     purpose: str
@@ -211,17 +232,29 @@ class ComplianceTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     performance_tolerance: float | None = None
     low_latency_tolerance: float | None = None
     accuracy_delta_percent: float | None = None
+    endpoints_file: str | None = None
+    endpoints_required: list[str] = []
 
 
 class Power(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The power measurement's rules: units per scenario come from the scenarios."""
+    """The power measurement's rules: units per scenario come from the scenarios.
+
+    mandatory: false where the round ran these checks only on request.
+    drop_zero_watts: samples of 0 W and less are left out of the mean.
+    energy_per: what an energy metric is divided by.
+    """
 
     ptdaemon_versions: list[str] = []
     meters: dict[str, int] = {}
     max_drop_percent: float = 5.0
     max_clock_difference_ms: float = 800.0
     clock_is_utc: bool = True
-    energy_scenarios: list[str] = ["SingleStream", "MultiStream"]
+    energy_scenarios: list[str] = msgspec.field(
+        default_factory=lambda: ["SingleStream", "MultiStream"]
+    )
+    energy_per: Literal["query", "sample"] = "query"
+    drop_zero_watts: bool = True
+    mandatory: bool = True
 
 
 class LoadGen(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -240,7 +273,13 @@ class AccuracyLog(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The rules of one round. ``severities`` lowers or raises single rules for this round."""
+    """The rules of one round.
+
+    severities: raises or lowers a rule (``"M103"``) or a whole family (``"C"``) in this round.
+    accuracy_value: which value counts where accuracy.txt prints a metric several times.
+    offline_minimum_divisions: divisions in which ``min_samples_per_query`` holds (empty: all).
+    allowed_fallback_runs: folders below the results folder that stand in for ``performance/run_1``.
+    """
 
     name: str
     title: str
@@ -252,17 +291,19 @@ class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     test05_seeds: Seeds | None = None
     loadgen: LoadGen
     accuracy_log: AccuracyLog
-    max_file_bytes: int = 52428800
+    max_file_bytes: int | None = None
     layout: Layout
     system_description: SystemDescription
     measurements: Measurements
     aliases: Aliases
     inference: list[Inference] = []
     accuracy_patterns: dict[str, str]
+    accuracy_value: Literal["first", "last"] = "first"
     compliance: dict[str, ComplianceTest] = {}
     power: Power = Power()
     severities: dict[str, Severity] = {}
     allowed_fallback_runs: list[str] = []
+    offline_minimum_divisions: list[str] = []
     benchmarks: dict[str, Benchmark]
 
     @property

@@ -1,0 +1,42 @@
+"""Backends by name; only the chosen one is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
+from runner.errors import BackendError
+
+if TYPE_CHECKING:
+    from runner.backends.base import Backend
+
+BACKENDS = {
+    "onnxruntime": "runner.backends.onnxrt:OnnxRuntime",
+    "dummy": "runner.backends.dummy:Dummy",
+}
+
+
+def make_backend(name: str, options: Mapping[str, Any]) -> Backend:
+    """Construct a backend: a name of `BACKENDS`, or `module:Class` for one of your own.
+
+    Raises:
+        BackendError: no such backend, its library is absent, or it does not know an option.
+    """
+    place = BACKENDS.get(name, name)
+    module, _, attribute = place.partition(":")
+    if not attribute:
+        raise BackendError(
+            f"found backend {name!r}; asked for one of {', '.join(BACKENDS)}, or 'module:Class'."
+        )
+    try:
+        return cast("Backend", getattr(import_module(module), attribute)(**options))
+    except (ImportError, AttributeError) as error:
+        raise BackendError(
+            f"backend {name!r} cannot be imported ({error}); install the library it stands on, "
+            f"or choose one of {', '.join(BACKENDS)}."
+        ) from error
+    except TypeError as error:
+        raise BackendError(
+            f"backend {name!r} does not take these options: {dict(options)!r} ({error})."
+        ) from error

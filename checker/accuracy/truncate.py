@@ -1,0 +1,301 @@
+"""Truncate accuracy logs as rounds publish them: plan first, keep every original.
+
+A published log keeps its first and last 4096 bytes around ``\\n\\n...\\n\\n``; the SHA-256 of the
+whole log stands as ``hash=…`` in accuracy.txt of the same folder. Nothing is truncated before
+its copy in the backup has been read back and has the same hash; nothing is truncated or hashed
+twice; no link is followed. Files are streamed: the memory needed does not grow with the logs.
+
+Source: submission rules of MLPerf Inference (v0.7 on); lessons of the official tool's issues.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, Final, Literal
+
+from checker.accuracy.log import CHUNK, GAP, Progress
+from checker.accuracy.problem import AccuracyError
+
+KEPT: Final = 4096
+MARK: Final = b"\n\n...\n\n"
+LIMIT: Final = 10 * 1024
+"""Largest log, in bytes, that rounds accept in a submission."""
+
+LOG: Final = "mlperf_log_accuracy.json"
+SCORES: Final = "accuracy.txt"
+_HASH = re.compile(rb"(?:^|\n)\s*hash\s*=\s*([0-9A-Fa-f]{64})\b")
+_MAX_SCORES: Final = 16 << 20
+
+Kind = Literal["truncate", "hash", "done", "skip"]
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What is to be done with one accuracy log.
+
+    ``kind``: "truncate" (and add the hash unless it is there), "hash" (small enough; only the
+    hash line is missing), "done" (nothing to do), "skip" (cannot be done; ``reason`` says why).
+    ``relative`` is the log's path below ``root`` and so its place in the backup; ``size`` is in
+    bytes; ``stated`` the hash that accuracy.txt already has.
+    """
+
+    kind: Kind
+    root: Path
+    relative: PurePosixPath
+    size: int
+    stated: str | None
+    reason: str
+
+    @property
+    def path(self) -> Path:
+        """The log."""
+        return self.root / self.relative
+
+    @property
+    def scores(self) -> Path:
+        """The accuracy.txt that takes the hash."""
+        return self.path.with_name(SCORES)
+
+    def line(self) -> str:
+        """One line for people."""
+        return f"{self.kind}: {self.relative} ({self.size} bytes): {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was done with one log: ``sha256`` of the whole log, ``backup`` its verified copy.
+
+    ``done`` is False when the log was left as it was; ``reason`` says why.
+    """
+
+    action: Action
+    done: bool
+    reason: str
+    sha256: str | None = None
+    backup: Path | None = None
+
+
+def stated_hash(scores: Path) -> str | None:
+    """The SHA-256 (lower case hex) that an accuracy.txt states, the last if several, or None.
+
+    Links and files over 16 MiB are not read.
+    """
+    try:
+        with _open(scores) as stream:
+            found = _HASH.findall(stream.read(_MAX_SCORES))
+    except OSError:
+        return None
+    return found[-1].decode("ascii").lower() if found else None
+
+
+def plan(tree: Path | str | Iterable[Path | str], *, limit: int = LIMIT) -> list[Action]:
+    """Say what truncation would do, without doing anything.
+
+    ``tree`` is a submission tree or several result folders. Logs in folders called ``accuracy``
+    are considered (results and compliance tests of every division), sorted by path; links to
+    files or folders are never followed. Raises ``AccuracyError`` when a path is no folder.
+    """
+    limit = max(limit, 2 * KEPT + len(MARK))
+    roots = [tree] if isinstance(tree, (str, Path)) else list(tree)
+    actions = []
+    for root in map(Path, roots):
+        if not root.is_dir():
+            raise AccuracyError(f"{root}: not a folder")
+        top = root.resolve()
+        for folder, folders, files in os.walk(top, followlinks=False):
+            folders.sort()
+            here = Path(folder)
+            if here.name == "accuracy" and LOG in files:
+                actions.append(_look(top, here / LOG, limit))
+    unique = {action.path: action for action in actions}
+    return [unique[path] for path in sorted(unique)]
+
+
+def _look(root: Path, log: Path, limit: int) -> Action:
+    relative = PurePosixPath(log.relative_to(root).as_posix())
+    scores = log.with_name(SCORES)
+
+    def action(kind: Kind, reason: str, size: int = 0, stated: str | None = None) -> Action:
+        return Action(kind, root, relative, size, stated, reason)
+
+    try:
+        status = log.lstat()
+    except OSError as error:
+        return action("skip", f"cannot be read ({error})")
+    if stat.S_ISLNK(status.st_mode):
+        return action("skip", "it is a link: replace it by the file itself")
+    if not stat.S_ISREG(status.st_mode):
+        return action("skip", "it is not a regular file")
+    size = status.st_size
+    try:
+        marked = scores.lstat()
+        if not stat.S_ISREG(marked.st_mode):
+            return action("skip", f"{SCORES} is a link or no regular file", size)
+        if marked.st_size > _MAX_SCORES:
+            return action("skip", f"{SCORES} is over {_MAX_SCORES} bytes", size)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        return action("skip", f"{SCORES} cannot be read ({error})", size)
+    stated = stated_hash(scores)
+    try:
+        cut = size <= limit and GAP in log.read_bytes()
+    except OSError as error:
+        return action("skip", f"cannot be read ({error})", size)
+    missing = "" if scores.exists() else f" ({SCORES} is missing and will be made)"
+    if cut:
+        if stated:
+            return action("done", "truncated before, hash is there", size, stated)
+        return action(
+            "skip",
+            "truncated before but without hash: put the whole log back and run again",
+            size,
+        )
+    if size <= limit:
+        if stated:
+            return action("done", f"at most {limit} bytes, hash is there", size, stated)
+        return action("hash", f"at most {limit} bytes; the hash will be added{missing}", size)
+    if stated:
+        return action("truncate", "hash is there and will be compared", size, stated)
+    return action("truncate", f"truncated, and its hash added{missing}", size)
+
+
+def apply(
+    actions: Sequence[Action], backup: Path | str, *, progress: Progress | None = None
+) -> list[Outcome]:
+    """Carry out a plan; each original is copied below ``backup`` and read back first.
+
+    A log that changed since the plan, whose stated hash is another, or whose copy cannot be
+    verified is left as it is, and its outcome says so. Running it twice does nothing the second
+    time. ``progress`` counts bytes of logs. Raises ``AccuracyError`` when the backup lies inside
+    a tree that is truncated.
+    """
+    kept = Path(backup).resolve()
+    for action in actions:
+        if kept == action.root or action.root in kept.parents:
+            raise AccuracyError(f"{backup}: the backup must lie outside the tree {action.root}")
+    total = sum(action.size for action in actions)
+    done = 0
+    outcomes = []
+    for action in actions:
+        if action.kind in ("done", "skip"):
+            outcomes.append(Outcome(action, False, action.reason, action.stated))
+        else:
+            offset = done
+
+            def step(bytes_done: int, _: int, base: int = offset) -> None:
+                if progress:
+                    progress(base + bytes_done, total)
+
+            try:
+                outcomes.append(_carry_out(action, kept, step))
+            except OSError as error:
+                outcomes.append(Outcome(action, False, f"left as it was: {error}"))
+        done += action.size
+    return outcomes
+
+
+def _carry_out(action: Action, kept: Path, progress: Progress) -> Outcome:
+    log, scores = action.path, action.scores
+    with _open(log) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        if size != action.size:
+            return Outcome(action, False, "it changed since the plan: plan again")
+        if action.kind == "hash":
+            digest = _digest(stream, None, progress, size)
+            copy = None
+        else:
+            copy = kept / action.relative
+            digest = _back_up(stream, copy, progress, size)
+    if action.stated and action.stated != digest:
+        return Outcome(
+            action,
+            False,
+            f"{SCORES} states hash {action.stated[:12]}…, the log has {digest[:12]}…: "
+            "one of them is of another run",
+            digest,
+            copy,
+        )
+    if copy is not None:
+        if not copy.is_file() or _file_digest(copy) != digest:
+            return Outcome(action, False, "the copy in the backup differs", digest, copy)
+        if scores.exists():
+            with _open(scores) as stream:
+                _back_up(stream, kept / action.relative.with_name(SCORES), None, 0)
+    if stated_hash(scores) is None:
+        _append(scores, f"\nhash={digest}\n".encode("ascii"))
+    if copy is not None:
+        with _open(copy) as stream:
+            head = stream.read(KEPT)
+            stream.seek(-KEPT, os.SEEK_END)
+            tail = stream.read(KEPT)
+        _replace(log, head + MARK + tail)
+    return Outcome(action, True, action.reason, digest, copy)
+
+
+def _open(path: Path) -> BinaryIO:
+    """Open for reading without following a link in the last place."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    handle = os.open(path, flags | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(f"{path}: not a regular file")
+    return os.fdopen(handle, "rb", buffering=0)
+
+
+def _digest(stream: BinaryIO, copy: BinaryIO | None, progress: Progress | None, total: int) -> str:
+    digest = hashlib.sha256()
+    done = 0
+    while block := stream.read(CHUNK):
+        digest.update(block)
+        if copy is not None:
+            copy.write(block)
+        done += len(block)
+        if progress:
+            progress(done, total)
+    return digest.hexdigest()
+
+
+def _file_digest(path: Path) -> str:
+    with _open(path) as stream:
+        return _digest(stream, None, None, 0)
+
+
+def _back_up(stream: BinaryIO, copy: Path, progress: Progress | None, size: int) -> str:
+    """Copy into the backup; a copy that is already there is never overwritten."""
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    if copy.exists():
+        return _digest(stream, None, progress, size)
+    part = copy.with_name(copy.name + ".part")
+    with open(part, "wb") as target:
+        digest = _digest(stream, target, progress, size)
+        target.flush()
+        os.fsync(target.fileno())
+    part.replace(copy)
+    return digest
+
+
+def _append(path: Path, line: bytes) -> None:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+    handle = os.open(path, flags | getattr(os, "O_BINARY", 0), 0o644)
+    with os.fdopen(handle, "ab") as stream:
+        stream.write(line)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write beside and rename over, so that a break leaves the old file or the new one."""
+    part = path.with_name(path.name + ".part")
+    mode = stat.S_IMODE(path.lstat().st_mode)
+    part.unlink(missing_ok=True)
+    with open(part, "xb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    part.chmod(mode)
+    part.replace(path)

@@ -1,0 +1,98 @@
+"""Which round a tree is from: seeds first, then LoadGen's version, then the layout."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import islice
+
+from checker.parse.detail import read_detail
+from checker.parse.reading import File, Folder, Unreadable, read_text
+from schemas.load import load_round, round_names
+
+_SAMPLE = 24
+_SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
+
+
+@dataclass(frozen=True, slots=True)
+class Detected:
+    """A round's name and why, in words. ``sure`` is False when nothing in the tree told."""
+
+    name: str
+    reason: str
+    sure: bool = True
+
+
+def _detail_logs(listing: Folder) -> list[File]:
+    logs = [
+        file for file in listing.all_files()
+        if file.name == "mlperf_log_detail.txt" and "TEST" not in file.path
+    ]  # fmt: skip
+    performance = [file for file in logs if "/accuracy/" not in f"/{file.path}"]
+    logs = performance or logs
+    step = max(1, len(logs) // _SAMPLE)
+    return list(islice(logs[::step], _SAMPLE))
+
+
+def detect_round(listing: Folder) -> Detected:
+    """The round a tree was made for. Never raises.
+
+    Seeds decide; rounds that share seeds are told apart by LoadGen's version and by the names
+    of benchmark folders (the demo round borrows the seeds of the newest LoadGen).
+    """
+    rounds = {name: load_round(name) for name in round_names()}
+    by_seeds = {
+        (r.seeds.qsl_rng_seed, r.seeds.sample_index_rng_seed, r.seeds.schedule_rng_seed): name
+        for name, r in rounds.items()
+        if r.official
+    }
+    logs = [read_detail(file) for file in _detail_logs(listing)]
+    votes: Counter[str] = Counter()
+    for log in logs:
+        seeds = tuple(str(log.integer(f"effective_{key}")) for key in _SEEDS)
+        name = by_seeds.get(seeds)  # type: ignore[arg-type]
+        if name is not None:
+            votes[name] += 1
+    folders = {name for folder in islice(listing.walk(), 20_000) for name in folder.folders}
+    unofficial = [name for name, r in rounds.items() if not r.official]
+    if votes:
+        name, count = votes.most_common(1)[0]
+        for other in unofficial:
+            own = set(rounds[other].benchmarks) & folders
+            same = rounds[other].seeds == rounds[name].seeds
+            if same and own and not set(rounds[name].benchmarks) & folders:
+                return Detected(other, f"benchmark folder {sorted(own)[0]} and the seeds of its LoadGen logs")
+        return Detected(name, f"seeds of {count} of {len(logs)} LoadGen logs looked at")
+    for other in unofficial:
+        own = set(rounds[other].benchmarks) & folders
+        if own:
+            return Detected(other, f"benchmark folder {sorted(own)[0]}")
+    for file in islice((f for f in listing.all_files() if f.name == "config.yaml"), _SAMPLE):
+        try:
+            text, _ = read_text(file, 1 << 20)
+        except Unreadable:
+            continue
+        for name, r in reversed(list(rounds.items())):
+            if r.official and r.layout.endpoints and r.seeds.schedule_rng_seed in text:
+                return Detected(name, f"seeds in {file.path}")
+    versions: Counter[str] = Counter()
+    for log in logs:
+        text_version = log.text("loadgen_version") or ""
+        version = ".".join(text_version.split("@")[0].strip().split(".")[:2])
+        for name in reversed(rounds):
+            if rounds[name].official and version and version in rounds[name].loadgen.versions:
+                versions[name] += 1
+                break
+    if versions:
+        name, count = versions.most_common(1)[0]
+        return Detected(name, f"LoadGen version of {count} of {len(logs)} logs looked at (their seeds are of no round)")
+    newest = [name for name, r in rounds.items() if r.official][-1]
+    names = {file.name for file in islice(listing.all_files(), 200_000)}
+    if "audit" in folders and "compliance" not in folders:
+        return Detected("v0.5", "folder audit/")
+    if {"code", "measurements"} & folders and "src" not in folders:
+        older = [n for n, r in rounds.items() if r.official and "code" in r.layout.code]
+        return Detected(older[-1], "folders code/ and measurements/", sure=False)
+    if "measurements.json" in names and "src" in folders:
+        return Detected(newest, "folder src/ and files measurements.json", sure=False)
+    return Detected(newest, "nothing in the tree tells; the newest round is assumed", sure=False)

@@ -1,0 +1,545 @@
+"""discover -> parse -> model -> rules -> findings: the whole of one check.
+
+One work unit is a few result folders of one system, parsed and judged in a worker; findings and
+the summary row travel back, nothing else. The order of the output never depends on the number
+of workers.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from checker import metrics
+from checker.archive import opened
+from checker.clean import clean
+from checker.detect import detect_round
+from checker.discover import Place, Plan, ResultPlan, discover, locate
+from checker.load import load_result, load_system
+from checker.model import Result, System
+from checker.parse.reading import list_tree
+from checker.rule import NotJudged, Problem, Rule
+from schemas.load import load_round
+from schemas.report import (
+    FORMAT,
+    FORMAT_VERSION,
+    Finding,
+    Report,
+    Subject,
+    Summary,
+    Tool,
+)
+from schemas.report import Result as ResultRow
+from schemas.report import Severity
+from schemas.round import Round
+
+_CHUNK = 6
+_MAX_PER_RULE_AND_THING = 200
+
+Progress = Callable[[int, int], None]
+
+
+class UsageError(ValueError):
+    """What was asked for makes no sense; the message says what would."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to check and how. select and ignore hold rule ids, names or family letters."""
+
+    round: str | None = None
+    divisions: frozenset[str] | None = None
+    submitters: frozenset[str] | None = None
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    waivers: Path | None = None
+    jobs: int | None = None
+    audit: bool = False
+    data: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a worker sends back of one result."""
+
+    row: ResultRow
+    findings: list[Finding]
+
+
+class Judge(Protocol):
+    """Applies rules to one thing."""
+
+    def __call__(self, subject: Any) -> tuple[list[Finding], int, list[str]]: ...
+
+
+def severity_in(rule: Rule, round: Round) -> str:
+    """A rule's severity in a round: its own, its family's or the default; ``off`` drops it."""
+    return round.severities.get(rule.id) or round.severities.get(rule.family) or rule.severity
+
+
+def judge(
+    rules: Sequence[Rule], subject: Any, round: Round
+) -> tuple[list[Finding], int, list[str]]:
+    """Apply every rule that fits. Returns findings, how many rules were applied, ids of the rest
+    that judge this type of thing but could not be applied to this one."""
+    findings: list[Finding] = []
+    applied = 0
+    skipped: list[str] = []
+    for rule in rules:
+        if not isinstance(subject, rule.target):
+            continue
+        severity = severity_in(rule, round)
+        if severity == "off" or not rule.applies(subject, round):
+            skipped.append(rule.id)
+            continue
+        count = 0
+        try:
+            for problem in rule.check(subject, round):
+                count += 1
+                if count <= _MAX_PER_RULE_AND_THING:
+                    findings.append(finding_of(rule, problem, subject, severity))
+            applied += 1
+        except NotJudged:
+            skipped.append(rule.id)
+        except Exception as error:
+            findings.append(_raised(rule, error, subject))
+        if count > _MAX_PER_RULE_AND_THING:
+            more = count - _MAX_PER_RULE_AND_THING
+            findings.append(
+                finding_of(rule, Problem(f"{more} more findings of this rule are not shown"), subject, severity)
+            )
+    return findings, applied, skipped
+
+
+def finding_of(rule: Rule, problem: Problem, subject: Any, severity: str) -> Finding:
+    """A problem as a finding of the report, with everything made safe to print."""
+    return Finding(
+        rule=rule.id,
+        name=rule.name,
+        severity=problem.severity or severity,  # type: ignore[arg-type]
+        message=clean(problem.message, 2000),
+        path=clean(problem.path if problem.path is not None else subject.path, 4096),
+        line=problem.line or None,
+        pointer=clean(problem.pointer, 500),
+        subject=_clean_subject(subject.subject),
+        found=clean(problem.found),
+        required=clean(problem.required),
+        fix=clean(problem.fix or rule.fix, 2000),
+        evidence=clean(problem.evidence),
+    )
+
+
+def _clean_subject(subject: Subject) -> Subject:
+    return Subject(
+        clean(subject.division), clean(subject.submitter), clean(subject.system),
+        clean(subject.benchmark), clean(subject.scenario),
+    )  # fmt: skip
+
+
+def _raised(rule: Rule, error: Exception, subject: Any) -> Finding:
+    frames = traceback.extract_tb(error.__traceback__)
+    last = frames[-1] if frames else None
+    where = f"{Path(last.filename).name}:{last.lineno}" if last else "?"
+    return Finding(
+        rule="X001",
+        name="rule-raised",
+        severity="error",
+        message=clean(
+            f"rule {rule.id} ({rule.name}) stopped with {type(error).__name__}: {error} at {where}; "
+            "what it judges was not judged",
+            2000,
+        ),
+        path=clean(getattr(subject, "path", None)),
+        subject=_clean_subject(getattr(subject, "subject", Subject())),
+        fix="this is a mistake of assay: report it with the file named here",
+    )
+
+
+def _work(
+    plans: list[ResultPlan], round_name: str, rule_ids: tuple[str, ...], data: dict[str, str]
+) -> list[Outcome]:
+    """Parse and judge some results: what runs in a worker."""
+    from checker.rules import by_id
+
+    round = load_round(round_name)
+    rules = [by_id(id) for id in rule_ids]
+    return [_one(plan, round, rules, data) for plan in plans]
+
+
+def _one(plan: ResultPlan, round: Round, rules: Sequence[Rule], data: dict[str, str]) -> Outcome:
+    try:
+        result = load_result(plan, round)
+        return _judge_result(result, round, rules)
+    except Exception as error:
+        return _broken(plan, round, error)
+
+
+def _broken(plan: ResultPlan, round: Round, error: BaseException) -> Outcome:
+    subject = _clean_subject(
+        Subject(plan.division, plan.submitter, plan.system, plan.name or plan.directory,
+                plan.scenario or plan.scenario_folder)
+    )  # fmt: skip
+    finding = Finding(
+        "X001", "rule-raised", "error",
+        clean(f"this result could not be read or judged: {type(error).__name__}: {error}", 2000),
+        clean(plan.path), subject=subject,
+        fix="this is a mistake of assay: report it with the folder named here",
+    )  # fmt: skip
+    row = ResultRow(
+        clean(plan.division), clean(plan.submitter), clean(plan.system), plan.name,
+        clean(plan.directory), clean(plan.scenario_folder), None, "invalid", None, [], None, None,
+        clean(plan.path), 0,
+    )  # fmt: skip
+    return Outcome(row, [finding])
+
+
+def _judge_result(result: Result, round: Round, rules: Sequence[Rule]) -> Outcome:
+    findings: list[Finding] = []
+    applied = 0
+    skipped: list[str] = []
+    things: list[Any] = [result, *result.runs]
+    if result.accuracy is not None:
+        things.append(result.accuracy)
+    for test in result.tests.values():
+        things.append(test)
+        if test.run is not None:
+            things.append(test.run)
+    if result.ranging is not None:
+        things.append(result.ranging)
+    for thing in things:
+        found, count, not_applied = judge(rules, thing, round)
+        findings.extend(found)
+        applied += count
+        skipped.extend(not_applied)
+    bad = any(f.severity == "error" for f in findings)
+    weights = result.measurements.fields.get("weight_data_types") if result.measurements else None
+    row = ResultRow(
+        division=clean(result.division),
+        submitter=clean(result.submitter),
+        system=clean(result.system.name),
+        benchmark=result.name,
+        directory=clean(result.directory),
+        scenario=clean(result.scenario_folder),
+        category=result.category,
+        status="invalid" if bad else "valid",
+        metric=_finite(metrics.metric_of(result)),
+        accuracy=[
+            msgspec.structs.replace(s, value=s.value) for s in metrics.accuracy_of(result)
+            if s.value == s.value and abs(s.value) != float("inf")
+        ],
+        inferred_from=clean(result.inferred_from),
+        power=_finite(metrics.power_of(result)),
+        path=clean(result.path) or ".",
+        rules_applied=applied,
+        rules_not_applied=sorted(set(skipped)),
+        system_description={
+            str(clean(k)): clean(v, 2000) for k, v in list(result.system.fields.items())[:200]
+        },
+        weight_data_types=_weights(weights),
+        limits=metrics.limits_of(result),
+        runs=clean_facts(metrics.facts_of(result)),
+    )  # fmt: skip
+    return Outcome(row, findings)
+
+
+def clean_facts(facts: list[Any]) -> list[Any]:
+    """Run facts with every text made safe to print."""
+    return [
+        msgspec.structs.replace(
+            f, path=clean(f.path), started=clean(f.started), loadgen_version=clean(f.loadgen_version),
+            scenario=clean(f.scenario), mode=clean(f.mode), validity=clean(f.validity),
+            settings=clean(f.settings),
+            query_count=f.query_count if f.query_count is None or abs(f.query_count) < 2**63 else None,
+        )
+        for f in facts
+    ]  # fmt: skip
+
+
+def _weights(value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, list | tuple):
+        return clean(", ".join(str(v) for v in value), 500)
+    if isinstance(value, dict):
+        return clean(", ".join(f"{k}: {v}" for k, v in value.items()), 500)
+    return clean(str(value), 500)
+
+
+def _finite(metric: Any) -> Any:
+    if metric is None or metric.value != metric.value or abs(metric.value) == float("inf"):
+        return None
+    return metric
+
+
+@contextmanager
+def _executor(jobs: int, given: Executor | None) -> Iterator[Executor | None]:
+    if given is not None or jobs <= 1:
+        yield given
+        return
+    import multiprocessing
+
+    # fork starts at once and shares the modules; where threads already run it is not safe.
+    import threading
+
+    method = "fork" if os.name == "posix" and threading.active_count() == 1 else "spawn"
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context(method)) as pool:
+        yield pool
+
+
+def _chunks(plans: list[ResultPlan], jobs: int) -> list[list[ResultPlan]]:
+    size = max(1, min(_CHUNK, len(plans) // (jobs * 4) + 1))
+    return [plans[i : i + size] for i in range(0, len(plans), size)]
+
+
+def run_units(
+    plans: list[ResultPlan],
+    round: Round,
+    rules: Sequence[Rule],
+    *,
+    jobs: int,
+    data: dict[str, str] | None = None,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> list[Outcome]:
+    """Judge every result, in the order of the plans whatever carries the work."""
+    ids = tuple(rule.id for rule in rules)
+    outcomes: dict[int, list[Outcome]] = {}
+    data = data or {}
+    chunks = _chunks(plans, jobs)
+    done = 0
+    with _executor(jobs if len(chunks) > 1 else 1, executor) as pool:
+        if pool is None:
+            for index, chunk in enumerate(chunks):
+                outcomes[index] = _work(chunk, round.name, ids, data)
+                done += len(chunk)
+                if progress:
+                    progress(done, len(plans))
+        else:
+            waiting = {pool.submit(_work, chunk, round.name, ids, data): i for i, chunk in enumerate(chunks)}
+            for future in as_completed(waiting):
+                index = waiting[future]
+                try:
+                    outcomes[index] = future.result()
+                except BrokenProcessPool:
+                    outcomes[index] = []
+                except Exception as error:
+                    outcomes[index] = [_broken(plan, round, error) for plan in chunks[index]]
+                done += len(chunks[index])
+                if progress:
+                    progress(done, len(plans))
+    for index, chunk in enumerate(chunks):
+        if not outcomes[index]:
+            # A worker died (killed, out of memory): each of its results is tried alone, in a
+            # process of its own, so that one of them cannot take the others along.
+            outcomes[index] = [_alone(plan, round, ids, data) for plan in chunk]
+    return [outcome for index in range(len(chunks)) for outcome in outcomes[index]]
+
+
+def _alone(
+    plan: ResultPlan, round: Round, ids: tuple[str, ...], data: dict[str, str]
+) -> Outcome:
+    import multiprocessing
+
+    try:
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+            return pool.submit(_work, [plan], round.name, ids, data).result()[0]
+    except Exception as error:
+        return _broken(plan, round, error)
+
+
+def check(
+    root: str | os.PathLike[str],
+    options: Options | None = None,
+    *,
+    version: str = "0",
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Check one tree (a folder or an archive) and return everything that was found.
+
+    Raises UsageError for options that make no sense and FileNotFoundError when there is no such
+    tree; never for what the tree holds.
+    """
+    options = options or Options()
+    from checker.rules import RULES, select_rules
+
+    rules = select_rules(options.select, options.ignore, audit=options.audit)
+    where = Path(root)
+    if not where.exists():
+        raise FileNotFoundError(f"no such file or folder: {root}")
+    with opened(where) as (folder, archive_findings):
+        listing = list_tree(folder)
+        detected = detect_round(listing)
+        name = options.round or detected.name
+        round = load_round(name)
+        place = locate(folder, listing) if folder == where else Place("tree")
+        plan = discover(listing, round, place, divisions=options.divisions, submitters=options.submitters)
+        outcomes = run_units(
+            plan.results, round, rules, jobs=_jobs(options.jobs), data=options.data,
+            executor=executor, progress=progress,
+        )  # fmt: skip
+        findings = [*archive_findings]
+        findings.extend(f for outcome in outcomes for f in outcome.findings)
+        rows = [outcome.row for outcome in outcomes]
+        findings.extend(_whole(plan, rules, round, rows))
+    findings.extend(_about_round(options, detected, round))
+    if not plan.results:
+        findings.append(_nothing(plan, options, str(root)))
+    from checker.waivers import apply_waivers
+
+    findings = apply_waivers(findings, options.waivers)
+    findings = sorted(set_order(findings), key=finding_order)
+    rows = [_with_status(row, findings) for row in rows]
+    rows.sort(key=lambda r: (r.division, r.submitter, r.system, r.directory, r.scenario))
+    applied_ids = {rule.id for rule in rules}
+    return Report(
+        format=FORMAT,
+        format_version=FORMAT_VERSION,
+        tool=Tool("assay", version),
+        round=round.name,
+        round_detected_from=("given by --round" if options.round else detected.reason),
+        tree=clean(where.name or str(where.resolve().name)) or ".",
+        results=rows,
+        findings=findings,
+        summary=summarise(rows, findings),
+        rules=[rule.facts() for rule in RULES if rule.id in applied_ids],
+        scope=place.scope,
+        not_checked=_not_checked(place),
+    )
+
+
+def _jobs(asked: int | None) -> int:
+    if asked is not None:
+        return max(1, asked)
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+def set_order(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings without exact repeats."""
+    seen: set[bytes] = set()
+    kept = []
+    for finding in findings:
+        key = msgspec.json.encode(finding)
+        if key not in seen:
+            seen.add(key)
+            kept.append(finding)
+    return kept
+
+
+def finding_order(finding: Finding) -> tuple[Any, ...]:
+    """By path, line, rule; then by message, so that the order is total."""
+    return (finding.path or "", finding.line or 0, finding.rule, finding.message,
+            msgspec.json.encode(finding))  # fmt: skip
+
+
+def _whole(
+    plan: Plan, rules: Sequence[Rule], round: Round, rows: list[ResultRow]
+) -> Iterator[Finding]:
+    """Judge what is larger than one result: the tree, submitters, systems, benchmarks."""
+    tree = plan.tree
+    categories: dict[tuple[str, str, str], str | None] = {}
+    for submitter in tree.submitters:
+        loaded: list[System] = []
+        for system in submitter.systems:
+            key = (submitter.division, submitter.name, system.name)
+            full = load_system(*key, system.path, plan.system_files[key], complete=system.complete)
+            full.has_results = system.has_results
+            full.power_document = system.power_document
+            loaded.append(full)
+            categories[key] = full.category
+        submitter.systems = loaded
+        yield from judge(rules, submitter, round)[0]
+        for system in loaded:
+            yield from judge(rules, system, round)[0]
+        for group in submitter.benchmarks:
+            group.category = categories.get((submitter.division, submitter.name, group.system))
+            yield from judge(rules, group, round)[0]
+    yield from judge(rules, tree, round)[0]
+
+
+def _with_status(row: ResultRow, findings: Sequence[Finding]) -> ResultRow:
+    """A result's verdict: no unwaived error on it or on its system's description."""
+    bad = any(f.severity == "error" and f.waived is None and concerns(f, row) for f in findings)
+    return msgspec.structs.replace(row, status="invalid" if bad else "valid")
+
+
+def concerns(finding: Finding, row: ResultRow) -> bool:
+    """Whether a finding is about this result or about the description of its system."""
+    subject = finding.subject
+    if (subject.division, subject.submitter, subject.system) != (row.division, row.submitter, row.system):
+        return False
+    if subject.scenario is not None:
+        inside = finding.path is None or row.path == "." or finding.path == row.path
+        inside = inside or (finding.path or "").startswith(row.path + "/")
+        named = subject.benchmark in (row.benchmark, row.directory)
+        same_scenario = subject.scenario.lower() == row.scenario.lower()
+        if not (named and (same_scenario or inside)):
+            return False
+        # Two folders may mean one benchmark: the path tells whose finding it is.
+        other = f"/{row.system}/" in (finding.path or "") and f"/{row.directory}/" not in (finding.path or "")
+        return same_scenario and not other
+    return subject.benchmark is None and finding.rule[0] in "DNX"
+
+
+def _about_round(options: Options, detected: Any, round: Round) -> Iterator[Finding]:
+    if options.round and detected.sure and detected.name != round.name:
+        yield Finding(
+            "X004", "round-contradicts-tree", "warning",
+            f"the tree looks like {detected.name} ({detected.reason}), and {round.name} was asked for",
+            ".", found=detected.name, required=round.name,
+            fix=f"leave --round out, or say --round {detected.name}",
+        )  # fmt: skip
+
+
+def _nothing(plan: Plan, options: Options, root: str) -> Finding:
+    seen = sorted({f"{s.division}/{s.name}" for s in plan.tree.submitters})
+    if options.submitters:
+        asked = ", ".join(sorted(options.submitters))
+        message = f"nothing was checked: no results of submitter {asked}"
+    elif seen:
+        message = f"nothing was checked: no result folder below {', '.join(seen[:5])}"
+    else:
+        message = "nothing was checked: no folder closed/, open/ or network/ with results in it"
+    return Finding(
+        "X003", "nothing-checked", "error", clean(message, 1000), ".",
+        fix="give the folder that holds closed/, open/ or network/, a submitter's folder, or one run's folder",
+    )  # fmt: skip
+
+
+def _not_checked(place: Place) -> list[str]:
+    return {
+        "tree": [],
+        "division": ["what stands beside the division's folder"],
+        "submitter": ["what stands beside the submitter's folder"],
+        "system": ["system description, code, documentation and, before v6.0, measurements and compliance tests: they stand outside the folder that was given"],
+        "benchmark": ["system description, code, documentation and, before v6.0, measurements and compliance tests: they stand outside the folder that was given", "the system's other benchmarks"],
+        "result": ["system description, code, documentation and, before v6.0, measurements and compliance tests: they stand outside the folder that was given", "whether the benchmark's other required scenarios are there"],
+        "run": ["everything but this run's own logs: accuracy, measurements, compliance tests and system description stand outside the folder that was given"],
+    }[place.scope]  # fmt: skip
+
+
+def summarise(rows: Sequence[ResultRow], findings: Sequence[Finding]) -> Summary:
+    """Counts of results and of findings that stand."""
+
+    def count(severity: Severity) -> int:
+        return sum(f.severity == severity and f.waived is None for f in findings)
+
+    valid = sum(row.status == "valid" for row in rows)
+    return Summary(
+        len(rows), valid, len(rows) - valid, count("error"), count("warning"), count("note"),
+        sum(f.waived is not None for f in findings),
+    )  # fmt: skip
+
+

@@ -1,0 +1,209 @@
+"""From a plan to the model: read one result's files, once, into what rules judge."""
+
+from __future__ import annotations
+
+import functools
+import re
+from fnmatch import fnmatchcase
+
+from checker.discover import ResultPlan
+from checker.model import (
+    AccuracyRun,
+    ComplianceRun,
+    ComplianceTest,
+    PerformanceRun,
+    Result,
+    Run,
+    System,
+)
+from checker.parse.accuracy_txt import read_accuracy
+from checker.parse.detail import read_detail
+from checker.parse.documents import Document, read_json
+from checker.parse.reading import File, Folder
+from checker.parse.summary import into_detail, read_summary
+from checker.parse.user_conf import read_conf
+from checker.parse.verify import read_verification
+from schemas.round import Round
+
+_RUN = re.compile(r"^run_?(\d+)$", re.IGNORECASE)
+_TEST = re.compile(r"^TEST\d\d(-[AB])?$")
+DETAIL = "mlperf_log_detail.txt"
+SUMMARY = "mlperf_log_summary.txt"
+ACCURACY = "mlperf_log_accuracy.json"
+
+
+@functools.lru_cache(maxsize=256)
+def _system_document(real: str, path: str, size: int, state: str) -> Document:
+    return read_json(File(path, real, size, state))
+
+
+def load_system(
+    division: str, submitter: str, name: str, path: str, file: File | None, *, complete: bool
+) -> System:
+    """A system with its description read (once per process)."""
+    system = System(division, submitter, name, path, complete=complete)
+    if file is not None:
+        system.document = _system_document(file.real, file.path, file.size, file.state)
+    return system
+
+
+def load_logs(run: Run, folder: Folder | None) -> None:
+    """Read the two LoadGen logs of a run's folder."""
+    if folder is None:
+        return
+    detail = folder.files.get(DETAIL)
+    summary = folder.files.get(SUMMARY)
+    if detail is not None:
+        run.detail = read_detail(detail)
+    if summary is not None:
+        run.summary = read_summary(summary)
+    if run.detail is not None and run.detail.format == "text" and run.summary is not None:
+        into_detail(run.summary, run.detail)
+
+
+def load_result(plan: ResultPlan, round: Round) -> Result:
+    """Read everything of one result. Never raises for what the files hold."""
+    system = load_system(
+        plan.division, plan.submitter, plan.system, plan.system_path, plan.system_file,
+        complete=plan.scope in ("tree", "division", "submitter"),
+    )  # fmt: skip
+    benchmark = round.benchmarks.get(plan.name) if plan.name else None
+    result = Result(
+        plan.division, plan.submitter, system, plan.directory, plan.scenario_folder, plan.path,
+        round, plan.name, benchmark, plan.scenario, plan.folder, plan.scope,
+        measurement_path=plan.measurement_path, measurement_folder=plan.measurement_folder,
+        compliance_path=plan.compliance_path, compliance_folder=plan.compliance_folder,
+    )  # fmt: skip
+    _load_performance(result, round)
+    _load_accuracy(result, round)
+    _load_measurements(result, round)
+    _load_compliance(result, round)
+    _load_endpoints(result)
+    return result
+
+
+def _load_performance(result: Result, round: Round) -> None:
+    folder = result.folder.folder("performance")
+    if folder is None:
+        return
+    numbered: list[tuple[int, Folder]] = []
+    for name, below in folder.folders.items():
+        found = _RUN.match(name)
+        if found:
+            numbered.append((int(found.group(1)), below))
+    numbered.sort(key=lambda item: item[0])
+    wanted = result.rules.runs if result.rules is not None else 1
+    if not numbered and DETAIL in folder.files:
+        # v0.5 and v0.7 accept logs directly in performance/.
+        numbered = [(1, folder)]
+    for index, below in numbered:
+        if index > wanted or index == 0:
+            result.extra_runs.append(below.path)
+            continue
+        run = PerformanceRun(result, "performance", below.path, below, index=index)
+        load_logs(run, below)
+        result.runs.append(run)
+    result.power_folder = folder.folder("power")
+    spl = any("spl.txt" in run.folder.files for run in result.runs if run.folder is not None)
+    if result.power_folder is not None or spl:
+        from checker.parse.power import read_power
+
+        for run in result.runs:
+            run.power = read_power(run.folder, result.power_folder, run.detail, round)
+        ranging = folder.folder("ranging")
+        if ranging is not None:
+            run = PerformanceRun(result, "ranging", ranging.path, ranging, index=0)
+            load_logs(run, ranging)
+            run.power = read_power(ranging, result.power_folder, run.detail, round)
+            result.ranging = run
+
+
+def _load_accuracy(result: Result, round: Round) -> None:
+    folder = result.folder.folder("accuracy")
+    if folder is None:
+        return
+    run = AccuracyRun(result, "accuracy", folder.path, folder)
+    load_logs(run, folder)
+    run.log_file = folder.files.get(ACCURACY)
+    run.text_path = f"{folder.path}/accuracy.txt"
+    text = folder.files.get("accuracy.txt")
+    if text is not None:
+        run.text = read_accuracy(text, round.accuracy_patterns)
+    result.accuracy = run
+
+
+def _load_measurements(result: Result, round: Round) -> None:
+    layout = round.layout
+    patterns = [
+        pattern.format(
+            system=result.system.name, scenario=result.scenario_folder, benchmark=result.directory,
+            implementation="*",
+        )
+        for pattern in layout.measurements_file
+    ]  # fmt: skip
+    result.measurement_expected = patterns[0].replace("*", "<implementation>") if patterns else ""
+    folder = result.measurement_folder
+    if folder is None:
+        return
+    names = sorted(folder.files)
+    for pattern in patterns:
+        low = pattern.lower()
+        match = next((n for n in names if n == pattern), None) or next(
+            (n for n in names if fnmatchcase(n.lower(), low) and n.endswith(".json")), None
+        )
+        if match:
+            result.measurements = read_json(folder.files[match])
+            break
+    user = folder.files.get("user.conf")
+    if user is not None:
+        result.user_conf = read_conf(user)
+    official = folder.files.get("mlperf.conf")
+    if official is not None:
+        result.mlperf_conf = read_conf(official)
+    result.readme = folder.files.get("README.md")
+
+
+def _load_compliance(result: Result, round: Round) -> None:
+    folder = result.compliance_folder
+    if folder is None:
+        return
+    for name in sorted(folder.folders):
+        if not _TEST.match(name.upper()):
+            continue
+        below = folder.folders[name]
+        test = ComplianceTest(result, name.upper(), below.path, below)
+        performance = below.folder("performance")
+        logs = performance.folder("run_1") if performance is not None else None
+        if logs is None and performance is not None and DETAIL in performance.files:
+            logs = performance
+        if logs is None and DETAIL in below.files:
+            logs = below
+        if logs is not None:
+            run = ComplianceRun(result, "compliance", logs.path, logs, test=test.name)
+            load_logs(run, logs)
+            test.run = run
+        accuracy = below.folder("accuracy")
+        if accuracy is not None:
+            test.accuracy_log = accuracy.files.get(ACCURACY)
+            for attribute, file_name in (
+                ("baseline", "baseline_accuracy.txt"), ("compliance", "compliance_accuracy.txt"),
+            ):  # fmt: skip
+                file = accuracy.files.get(file_name)
+                if file is not None:
+                    setattr(test, attribute, read_accuracy(file, round.accuracy_patterns))
+        for file_name in sorted(below.files):
+            if file_name.startswith("verify") and file_name.endswith(".txt"):
+                test.verifications[file_name] = read_verification(below.files[file_name])
+        result.tests[test.name] = test
+
+
+def _load_endpoints(result: Result) -> None:
+    if "config.yaml" not in result.folder.files:
+        return
+    performance = result.folder.folder("performance")
+    if any(run.detail for run in result.runs):
+        return
+    from checker.parse.endpoints import read_endpoints
+
+    result.endpoints = read_endpoints(result.folder, performance)
+

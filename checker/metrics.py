@@ -1,0 +1,299 @@
+"""The numbers a round publishes for a result: performance, accuracy and power."""
+
+from __future__ import annotations
+
+import math
+
+from checker.model import AccuracyRun, PerformanceRun, Result
+from checker.parse.accuracy_txt import AccuracyText, Reported
+from schemas.report import AccuracyScore, Limits, Metric, RunFacts
+from schemas.round import Gate, Inference, Round, Scenario
+
+
+def inference_for(result: Result) -> Inference | None:
+    """The round's formula for a result whose log is of another scenario; None when it has none."""
+    source = result.inferred_from
+    if source is None:
+        return None
+    for formula in result.round.inference:
+        if formula.source == source and formula.target == result.scenario:
+            return formula
+    return None
+
+
+def scenario_rules(result: Result, scenario: str | None) -> Scenario | None:
+    """A benchmark's limits in a scenario; for an open model that the round does not know, those
+    of the first benchmark that has the scenario without token limits (for its metric only)."""
+    if result.benchmark is not None:
+        return result.rules_of(scenario)
+    if scenario is None or result.division != "open":
+        return None
+    for benchmark in result.round.benchmarks.values():
+        rules = benchmark.scenarios.get(scenario)
+        if rules is not None and not rules.token_latencies:
+            return rules
+    return None
+
+
+def metric_of(result: Result) -> Metric | None:
+    """The performance metric as the round publishes it; None when the log does not hold it.
+
+    NaN and infinity are given as they stand: rules judge them.
+    """
+    if result.endpoints is not None:
+        return _endpoints_metric(result)
+    run = _published_run(result)
+    if run is None or run.detail is None:
+        return None
+    formula = inference_for(result)
+    rules = scenario_rules(result, result.scenario)
+    if formula is not None:
+        value = run.detail.number(formula.key)
+        if value is None:
+            return None
+        if formula.inverse:
+            value = formula.scale / value if value else math.inf
+        else:
+            value = value * formula.scale
+        unit = rules.metric.unit if rules is not None else ""
+        return Metric(formula.key, value, unit)
+    if result.inferred_from is not None:
+        # A log of another scenario with no formula: its own metric, which a rule then refuses.
+        rules = scenario_rules(result, result.inferred_from)
+    if rules is None:
+        return None
+    value = run.detail.number(rules.metric.key)
+    return None if value is None else Metric(rules.metric.key, value * rules.metric.scale, rules.metric.unit)
+
+
+def _published_run(result: Result) -> PerformanceRun | None:
+    """The run whose number is published: the last of several Server runs (v0.5, v0.7)."""
+    return result.runs[-1] if result.runs else None
+
+
+def _endpoints_metric(result: Result) -> Metric | None:
+    endpoints = result.endpoints
+    rules = result.rules
+    if endpoints is None or rules is None:
+        return None
+    key = rules.metric.key
+    seconds = endpoints.number("duration_ns")
+    if key.endswith("latency_ss") or key.endswith("latency_ms") or "percentile" in key:
+        percent = (rules.percentile or 0.9) * 100
+        value = endpoints.percentile("latency", percent, early=True)
+        value = endpoints.percentile("latency", percent) if value is None else value
+        return None if value is None else Metric("latency", value * rules.metric.scale, rules.metric.unit)
+    if "token" in key:
+        for name in ("tps", "output_tokens_per_second", "tokens_per_second"):
+            value = endpoints.number(name)
+            if value is not None:
+                return Metric(name, value, rules.metric.unit)
+        total = endpoints.number("output_sequence_lengths", "total")
+        if total is not None and seconds:
+            return Metric("output_sequence_lengths.total", total / (seconds / 1e9), rules.metric.unit)
+        return None
+    for name in ("qps", "samples_per_second"):
+        value = endpoints.number(name)
+        if value is not None:
+            return Metric(name, value, rules.metric.unit)
+    done = endpoints.number("n_samples_completed")
+    if done is not None and seconds:
+        return Metric("n_samples_completed", done / (seconds / 1e9), rules.metric.unit)
+    return None
+
+
+def reported(text: AccuracyText, metric: str, round: Round) -> Reported | None:
+    """The value that counts where accuracy.txt prints one metric several times.
+
+    Rounds say ``first``, or ``last`` (the last one before both hash and value were known).
+    """
+    found = text.values.get(metric)
+    if not found:
+        return None
+    if round.accuracy_value == "first":
+        return found[0]
+    hash_line = text.hashes[0][1] if text.hashes else found[-1].line
+    stop = max(hash_line, found[0].line)
+    return [r for r in found if r.line <= stop][-1]
+
+
+def accuracy_of(result: Result) -> list[AccuracyScore]:
+    """Every accuracy metric of the benchmark that accuracy.txt (or the endpoints) reports."""
+    gates = {gate.metric: gate for gate in result.gates}
+    limits = {gate.metric: gate for gate in result.limits}
+    gated = result.division != "open"
+    scores = []
+    if result.endpoints is not None:
+        values = endpoints_scores(result)
+    else:
+        run = result.accuracy
+        if run is None or run.text is None:
+            return []
+        names = list(dict.fromkeys([*gates, *limits]))
+        if result.benchmark is None:
+            names = sorted(run.text.values)
+        values = {}
+        for name in names:
+            value = reported(run.text, name, result.round)
+            if value is not None:
+                values[name] = value.value
+    for name, number in values.items():
+        gate, limit = gates.get(name), limits.get(name)
+        passed = passes(number, gate, limit) if gated and (gate or limit) else None
+        scores.append(
+            AccuracyScore(
+                name, number, gate.bound if gate else None, limit.bound if limit else None,
+                gate.reference if gate else None, gate.factor if gate else None, passed,
+            )
+        )  # fmt: skip
+    return scores
+
+
+def passes(value: float, gate: Gate | None, limit: Gate | None) -> bool:
+    """Whether a metric is inside its bounds. NaN and infinity never are."""
+    if not math.isfinite(value):
+        return False
+    if gate is not None and value < gate.bound:
+        return False
+    return limit is None or value <= limit.bound
+
+
+def endpoints_scores(result: Result) -> dict[str, float]:
+    """accuracy_results.json's scores under the benchmark's metric names."""
+    endpoints = result.endpoints
+    if endpoints is None or endpoints.accuracy is None:
+        return {}
+    names = [gate.metric for gate in result.gates] or ["score"]
+    entries = endpoints.accuracy.fields.get("accuracy_scores")
+    found: dict[str, float] = {}
+    if isinstance(entries, dict):
+        entries = list(entries.values())
+    for entry in entries if isinstance(entries, list) else []:
+        score = entry.get("score") if isinstance(entry, dict) else None
+        if isinstance(score, dict):
+            lowered = {str(k).lower(): v for k, v in score.items()}
+            for name in names:
+                value = lowered.get(name.lower())
+                if isinstance(value, int | float) and not isinstance(value, bool):
+                    found.setdefault(name, float(value))
+        elif isinstance(score, int | float) and not isinstance(score, bool):
+            found.setdefault(names[0], float(score))
+    if not found:
+        value = endpoints.accuracy.fields.get("average_accuracy")
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            found[names[0]] = float(value)
+    return found
+
+
+def power_of(result: Result) -> Metric | None:
+    """The power metric: average watts, or energy per query where the round's unit says so."""
+    run = result.performance
+    if run is None or run.power is None or run.detail is None or result.power_folder is None:
+        return None
+    average = run.power.average_watts
+    rules = scenario_rules(result, result.scenario)
+    unit = rules.power_unit if rules is not None else None
+    if average is None or unit is None:
+        return None
+    if unit.lower().startswith("watt"):
+        return Metric("average_watts", average, unit)
+    begin, end = run.power.begin, run.power.end
+    queries = run.detail.number("result_query_count")
+    if begin is None or end is None or not queries:
+        return None
+    joules = average * (end - begin) / queries
+    if result.inferred_from == "SingleStream" and result.scenario == "MultiStream":
+        joules *= 8
+    return Metric("energy_per_query", joules * (1000 if unit.lower().startswith("milli") else 1), unit)
+
+
+def limits_of(result: Result) -> Limits | None:
+    """The round's limits for a reader of the report."""
+    rules = result.rules
+    if rules is None:
+        return None
+    return Limits(
+        rules.target_latency_ns, rules.ttft_ms, rules.tpot_ms, rules.min_duration_ms,
+        rules.min_query_count, rules.min_samples_per_query, rules.percentile,
+    )  # fmt: skip
+
+
+_PERCENTS = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
+_SETTINGS = (
+    "effective_target_qps", "effective_min_duration_ms", "effective_min_query_count",
+    "effective_samples_per_query", "effective_target_latency_ns", "requested_server_ttft_latency",
+    "requested_server_tpot_latency", "effective_performance_sample_count",
+    "effective_sample_concatenate_permutation",
+)  # fmt: skip
+
+
+def facts_of(result: Result) -> list[RunFacts]:
+    """What a reader wants to see of each run of a result."""
+    runs: list[PerformanceRun | AccuracyRun] = [*result.runs]
+    if result.accuracy is not None:
+        runs.append(result.accuracy)
+    facts = []
+    for run in runs:
+        detail = run.detail
+        if detail is None or not detail:
+            continue
+
+        def numbers(template: str, detail: object = detail) -> dict[str, float]:
+            found = {}
+            for percent in _PERCENTS:
+                value = run.detail.number(template.format(percent)) if run.detail else None
+                if value is not None and math.isfinite(value):
+                    found[percent] = value
+            return found
+
+        latency = numbers("result_{}_percentile_per_query_latency_ns") or numbers(
+            "result_{}_percentile_latency_ns"
+        )
+        facts.append(
+            RunFacts(
+                kind=run.kind,
+                path=run.path,
+                started=detail.text("test_datetime"),
+                duration_s=_duration(run),
+                loadgen_version=run.loadgen_version,
+                scenario=run.scenario,
+                mode=run.mode,
+                validity=detail.text("result_validity"),
+                query_count=detail.integer("result_query_count"),
+                latency_ns=latency,
+                ttft_ns=numbers("result_first_token_{}_percentile_latency_ns"),
+                tpot_ns=numbers("result_time_per_output_token_{}_percentile_ns"),
+                settings={
+                    k.removeprefix("effective_"): detail.get(k) for k in _SETTINGS if k in detail
+                },
+            )
+        )
+    for test in result.tests.values():
+        run_ = test.run
+        if run_ is None or run_.detail is None or not run_.detail:
+            continue
+        facts.append(
+            RunFacts(
+                kind=test.name, path=run_.path, started=run_.detail.text("test_datetime"),
+                duration_s=_duration(run_), loadgen_version=run_.loadgen_version,
+                scenario=run_.scenario, mode=run_.mode,
+                validity=run_.detail.text("result_validity"),
+                query_count=run_.detail.integer("result_query_count"),
+            )
+        )  # fmt: skip
+    return facts
+
+
+def _duration(run: object) -> float | None:
+    from checker.parse.power import seconds_of
+
+    detail = getattr(run, "detail", None)
+    if detail is None:
+        return None
+    begin, end = detail.text("power_begin"), detail.text("power_end")
+    if begin is None or end is None:
+        return None
+    first, last = seconds_of(begin), seconds_of(end)
+    return round(last - first, 3) if first is not None and last is not None else None
+
+

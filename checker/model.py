@@ -1,0 +1,391 @@
+"""A submission as rules see it: parsed, joined with its round's data, never judged.
+
+Every class has ``path`` (where it stands, relative to the tree), ``division`` and ``subject``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from checker.parse.accuracy_txt import AccuracyText
+from checker.parse.detail import DetailLog
+from checker.parse.documents import Document
+from checker.parse.reading import Fault, File, Folder
+from checker.parse.summary import SummaryLog
+from checker.parse.user_conf import Conf
+from checker.parse.verify import Verification
+from schemas.report import Subject
+from schemas.round import Benchmark, Category, Gate, Round, Scenario
+
+if TYPE_CHECKING:
+    from checker.parse.endpoints import Endpoints
+    from checker.parse.power import PowerLogs
+
+SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline", "Interactive")
+DIVISIONS = ("closed", "open", "network")
+
+
+@dataclass(slots=True)
+class Tree:
+    """The whole listing. scope says what TREE is: tree, submitter, system, benchmark, result, run."""
+
+    root: Folder
+    scope: str
+    submitters: list[Submitter] = field(default_factory=list)
+    stray_divisions: list[str] = field(default_factory=list)
+    path: str = "."
+    division: str | None = None
+    complete: bool = True
+
+    @property
+    def subject(self) -> Subject:
+        """Everything."""
+        return Subject()
+
+
+@dataclass(slots=True)
+class Submitter:
+    """One submitter in one division."""
+
+    division: str
+    name: str
+    path: str
+    folder: Folder
+    round: Round
+    systems: list[System] = field(default_factory=list)
+    benchmarks: list[BenchmarkFolder] = field(default_factory=list)
+    result_systems: list[str] = field(default_factory=list)
+    mapping: Document | None = None
+    complete: bool = True
+
+    @property
+    def subject(self) -> Subject:
+        """All of this submitter's results in this division."""
+        return Subject(self.division, self.name)
+
+
+@dataclass(slots=True)
+class System:
+    """One system: its description (``document`` is None when there is no such file)."""
+
+    division: str
+    submitter: str
+    name: str
+    path: str
+    document: Document | None = None
+    has_results: bool = False
+    power_document: File | None = None
+    result_copies: list[Document] = field(default_factory=list)
+    complete: bool = True
+
+    @property
+    def subject(self) -> Subject:
+        """All results of this system."""
+        return Subject(self.division, self.submitter, self.name)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The description's top-level object, {} when it has none."""
+        return self.document.fields if self.document is not None else {}
+
+    @property
+    def category(self) -> str | None:
+        """``datacenter``, ``edge`` or ``datacenter,edge``, as the description says; None if not."""
+        value = self.fields.get("system_type")
+        if not isinstance(value, str):
+            return None
+        parts = {p.strip().lower() for p in value.split(",")}
+        if not parts or not parts <= {"datacenter", "edge"}:
+            return None
+        return ",".join(sorted(parts))
+
+    @property
+    def is_network(self) -> bool | None:
+        """``is_network`` as a boolean (text counts); None when absent or unreadable."""
+        value = self.fields.get("is_network")
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            return {"true": True, "yes": True, "false": False, "no": False, "": False}.get(
+                value.strip().lower()
+            )
+        return None
+
+
+@dataclass(slots=True)
+class BenchmarkFolder:
+    """One ``results/<system>/<benchmark>`` folder: which scenarios are there."""
+
+    division: str
+    submitter: str
+    system: str
+    directory: str
+    path: str
+    name: str | None
+    benchmark: Benchmark | None
+    category: str | None
+    scenarios: dict[str, str] = field(default_factory=dict)
+    unknown_scenarios: list[str] = field(default_factory=list)
+    complete: bool = True
+
+    @property
+    def subject(self) -> Subject:
+        """All scenarios of this benchmark."""
+        return Subject(self.division, self.submitter, self.system, self.name or self.directory)
+
+    @property
+    def demands(self) -> Category | None:
+        """Which scenarios the round asks for here; None when the benchmark has no such category."""
+        return demands_of(self.benchmark, self.category)
+
+
+def demands_of(benchmark: Benchmark | None, category: str | None) -> Category | None:
+    """The scenarios a benchmark needs in a category; rounds without categories use ``none``."""
+    if benchmark is None:
+        return None
+    if "none" in benchmark.categories:
+        return benchmark.categories["none"]
+    return benchmark.categories.get(category) if category else None
+
+
+@dataclass(slots=True)
+class Run:
+    """One LoadGen run's folder: ``detail`` is falsy when it could not be read (see its faults)."""
+
+    result: Result
+    kind: str
+    path: str
+    folder: Folder | None
+    detail: DetailLog | None = None
+    summary: SummaryLog | None = None
+
+    @property
+    def division(self) -> str:
+        """The division of the result."""
+        return self.result.division
+
+    @property
+    def subject(self) -> Subject:
+        """The result this run belongs to."""
+        return self.result.subject
+
+    @property
+    def detail_path(self) -> str:
+        """Where the detail log is or should be."""
+        return self.detail.path if self.detail is not None else f"{self.path}/mlperf_log_detail.txt"
+
+    @property
+    def summary_path(self) -> str:
+        """Where the summary log is or should be."""
+        return self.summary.path if self.summary is not None else f"{self.path}/mlperf_log_summary.txt"
+
+    @property
+    def scenario(self) -> str | None:
+        """The scenario that LoadGen logged."""
+        return self.detail.text("effective_scenario") if self.detail is not None else None
+
+    @property
+    def mode(self) -> str | None:
+        """The test mode that LoadGen logged."""
+        return self.detail.text("effective_test_mode") if self.detail is not None else None
+
+    @property
+    def loadgen_version(self) -> str | None:
+        """LoadGen's version without its commit, e.g. ``5.0.25``; ``.5a1`` is 0.5a1."""
+        text = self.detail.text("loadgen_version") if self.detail is not None else None
+        if text is None:
+            return None
+        version = text.split("@")[0].strip()
+        return f"0{version}" if version.startswith(".") else version
+
+    @property
+    def rules(self) -> Scenario | None:
+        """The round's limits for what was run: the folder's scenario, or where the result is
+        inferred the scenario it is inferred from."""
+        inferred = self.result.inferred_from
+        return self.result.rules_of(inferred) if inferred else self.result.rules
+
+    def faults(self) -> Iterator[Fault]:
+        """Every problem met while reading this run's files."""
+        if self.detail is not None:
+            yield from self.detail.faults
+        if self.summary is not None:
+            yield from self.summary.faults
+
+
+@dataclass(slots=True)
+class PerformanceRun(Run):
+    """A performance run; ``index`` is N of run_N."""
+
+    index: int = 1
+    power: PowerLogs | None = None
+
+
+@dataclass(slots=True)
+class AccuracyRun(Run):
+    """The accuracy run: LoadGen logs, the accuracy log (``log_file``), accuracy.txt (``text``)."""
+
+    log_file: File | None = None
+    text: AccuracyText | None = None
+    text_path: str = ""
+
+    def faults(self) -> Iterator[Fault]:
+        """Every problem met while reading this run's files."""
+        yield from Run.faults(self)
+        if self.text is not None:
+            yield from self.text.faults
+
+
+@dataclass(slots=True)
+class ComplianceRun(Run):
+    """The performance run of one compliance test."""
+
+    test: str = ""
+
+
+@dataclass(slots=True)
+class ComplianceTest:
+    """One compliance test's folder."""
+
+    result: Result
+    name: str
+    path: str
+    folder: Folder
+    run: ComplianceRun | None = None
+    accuracy_log: File | None = None
+    verifications: dict[str, Verification] = field(default_factory=dict)
+    baseline: AccuracyText | None = None
+    compliance: AccuracyText | None = None
+
+    @property
+    def division(self) -> str:
+        """The division of the result."""
+        return self.result.division
+
+    @property
+    def subject(self) -> Subject:
+        """The result this test belongs to."""
+        return self.result.subject
+
+    def faults(self) -> Iterator[Fault]:
+        """Every problem met while reading this test's files."""
+        if self.run is not None:
+            yield from self.run.faults()
+        for verification in self.verifications.values():
+            yield from verification.faults
+
+
+@dataclass(slots=True)
+class Result:
+    """One result: system x benchmark x scenario, with everything that was submitted for it.
+
+    name: the round's benchmark name (None: the folder's name means no benchmark of the round);
+    scenario: the canonical name of the folder's scenario (None: unknown).
+    """
+
+    division: str
+    submitter: str
+    system: System
+    directory: str
+    scenario_folder: str
+    path: str
+    round: Round
+    name: str | None
+    benchmark: Benchmark | None
+    scenario: str | None
+    folder: Folder
+    scope: str = "tree"
+    runs: list[PerformanceRun] = field(default_factory=list)
+    extra_runs: list[str] = field(default_factory=list)
+    accuracy: AccuracyRun | None = None
+    measurement_path: str = ""
+    measurement_folder: Folder | None = None
+    measurement_expected: str = ""
+    measurements: Document | None = None
+    user_conf: Conf | None = None
+    mlperf_conf: Conf | None = None
+    readme: File | None = None
+    compliance_path: str | None = None
+    compliance_folder: Folder | None = None
+    tests: dict[str, ComplianceTest] = field(default_factory=dict)
+    power_folder: Folder | None = None
+    ranging: PerformanceRun | None = None
+    endpoints: Endpoints | None = None
+
+    @property
+    def subject(self) -> Subject:
+        """This result."""
+        return Subject(
+            self.division, self.submitter, self.system.name, self.name or self.directory,
+            self.scenario or self.scenario_folder,
+        )  # fmt: skip
+
+    @property
+    def performance(self) -> PerformanceRun | None:
+        """The run that gives the result: run_1, or the first there is."""
+        return self.runs[0] if self.runs else None
+
+    @property
+    def complete(self) -> bool:
+        """Whether what belongs beside the runs was in what was given to be checked."""
+        return self.scope != "run"
+
+    @property
+    def surrounded(self) -> bool:
+        """Whether the submitter's other folders were in what was given to be checked."""
+        return self.scope in ("tree", "division", "submitter")
+
+    @property
+    def category(self) -> str | None:
+        """The system's category."""
+        return self.system.category
+
+    def rules_of(self, scenario: str | None) -> Scenario | None:
+        """The round's limits of this benchmark in any scenario."""
+        if self.benchmark is None or scenario is None:
+            return None
+        return self.benchmark.scenarios.get(scenario)
+
+    @property
+    def rules(self) -> Scenario | None:
+        """The round's limits of this benchmark in the scenario that the folder claims."""
+        return self.rules_of(self.scenario)
+
+    @property
+    def loadgen_scenario(self) -> str | None:
+        """The scenario a LoadGen log of this folder has when nothing is inferred."""
+        rules = self.rules
+        if rules is not None and rules.loadgen_scenario:
+            return rules.loadgen_scenario
+        return "Server" if self.scenario == "Interactive" else self.scenario
+
+    @property
+    def inferred_from(self) -> str | None:
+        """The scenario that was really run, where it is not the folder's; else None."""
+        run = self.performance
+        ran = run.scenario if run is not None else None
+        if ran is None or self.scenario is None or ran in (self.scenario, self.loadgen_scenario):
+            return None
+        return ran
+
+    @property
+    def gates(self) -> list[Gate]:
+        """The lower accuracy bounds of this benchmark in this scenario."""
+        if self.benchmark is None:
+            return []
+        return self.benchmark.accuracy_by_scenario.get(self.scenario or "", self.benchmark.accuracy)
+
+    @property
+    def limits(self) -> list[Gate]:
+        """The upper accuracy bounds of this benchmark."""
+        return [] if self.benchmark is None else self.benchmark.accuracy_limits
+
+
+    def faults(self) -> Iterator[Fault]:
+        """Problems met while reading the result's own documents (its runs' are theirs)."""
+        for document in (self.measurements, self.user_conf, self.mlperf_conf):
+            if document is not None:
+                yield from document.faults
+        yield from self.folder.faults

@@ -1,0 +1,86 @@
+"""JSON, YAML-free documents of a submission: system descriptions, measurements, mappings."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from checker.parse.reading import MAX_DOCUMENT_BYTES, Fault, File, Unreadable, read_bytes, read_text
+
+
+@dataclass(slots=True)
+class Document:
+    """One JSON file.
+
+    value: what it holds (None when it could not be read; see ``faults``).
+    duplicates: keys that stand twice in one object, with both values; the last one counts.
+    """
+
+    path: str
+    value: Any = None
+    faults: list[Fault] = field(default_factory=list)
+    duplicates: list[tuple[str, Any, Any]] = field(default_factory=list)
+    text: str = ""
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The top-level object, {} where the document is not one."""
+        return self.value if isinstance(self.value, dict) else {}
+
+    def line_of(self, key: str) -> int | None:
+        """The line on which a top-level key is written (1-based), None when not found."""
+        at = self.text.find(json.dumps(key, ensure_ascii=False))
+        return self.text.count("\n", 0, at) + 1 if at >= 0 else None
+
+
+def read_json(file: File, limit: int = MAX_DOCUMENT_BYTES) -> Document:
+    """Read one JSON file; every problem becomes a Fault. Never raises."""
+    document = Document(file.path)
+    try:
+        text, faults = read_text(file, limit)
+    except Unreadable as error:
+        document.faults.append(error.fault)
+        return document
+    document.faults.extend(faults)
+    document.text = text
+    if not text.strip():
+        document.faults.append(
+            Fault(file.path, "empty", f"{file.path} is empty", fix="write the JSON document that belongs there")
+        )
+        return document
+
+    def keep(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in result:
+                document.duplicates.append((key, result[key], value))
+            result[key] = value
+        return result
+
+    try:
+        document.value = json.loads(text, object_pairs_hook=keep)
+    except json.JSONDecodeError as error:
+        document.faults.append(
+            Fault(
+                file.path,
+                "syntax",
+                f"{file.path} line {error.lineno} column {error.colno} is not valid JSON: {error.msg}",
+                error.lineno,
+                "mend the JSON at that place",
+            )
+        )
+    except (RecursionError, ValueError) as error:
+        document.faults.append(
+            Fault(file.path, "syntax", f"{file.path} is not usable JSON: {_short(error)}", fix="mend the JSON")
+        )
+    return document
+
+
+def _short(error: BaseException) -> str:
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    return str(error)[:200]
+
+
+__all__ = ["Document", "read_bytes", "read_json"]

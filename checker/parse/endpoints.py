@@ -1,0 +1,109 @@
+"""The "endpoints" kind of result (from v6.1): config.yaml, result_summary.json and
+accuracy_results.json in place of LoadGen's logs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from checker.parse.documents import Document, read_json
+from checker.parse.reading import Fault, File, Folder, Unreadable, read_text
+
+
+@dataclass(slots=True)
+class Endpoints:
+    """One endpoints result's three documents; each is None when its file is absent."""
+
+    path: str
+    config: Document | None = None
+    summary: Document | None = None
+    accuracy: Document | None = None
+    faults: list[Fault] = field(default_factory=list)
+
+    def setting(self, *keys: str) -> Any:
+        """A value of config.yaml by its path, None when absent."""
+        return _dig(self.config.value if self.config is not None else None, keys)
+
+    def measured(self, *keys: str) -> Any:
+        """A value of result_summary.json by its path, None when absent."""
+        return _dig(self.summary.value if self.summary is not None else None, keys)
+
+    def number(self, *keys: str) -> float | None:
+        """A finite or infinite number of result_summary.json; None when it is no number."""
+        value = self.measured(*keys)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf
+
+    def percentile(self, quantity: str, percent: float, *, early: bool = False) -> float | None:
+        """A percentile of ``ttft``, ``tpot`` or ``latency`` in ns; keys ``99`` and ``99.0`` agree."""
+        table = self.measured(quantity, "early_stopping_percentiles" if early else "percentiles")
+        if not isinstance(table, dict):
+            return None
+        for key, value in table.items():
+            try:
+                same = abs(float(key) - percent) < 1e-9
+            except ValueError:
+                continue
+            if same and isinstance(value, int | float) and not isinstance(value, bool):
+                return float(value)
+        return None
+
+
+def _dig(value: Any, keys: tuple[str, ...]) -> Any:
+    for key in keys:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(key)
+    return value
+
+
+def read_yaml(file: File) -> Document:
+    """Read one YAML file (safe subset, no tags). Never raises; problems are in ``faults``."""
+    import yaml
+
+    document = Document(file.path)
+    try:
+        text, faults = read_text(file, 1024 * 1024)
+    except Unreadable as error:
+        document.faults.append(error.fault)
+        return document
+    document.faults.extend(faults)
+    document.text = text
+    if not text.strip():
+        document.faults.append(Fault(file.path, "empty", f"{file.path} is empty", 1))
+        return document
+    try:
+        # Aliases are how a small YAML file grows without bound; no config needs them.
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            if isinstance(event, yaml.events.AliasEvent):
+                raise yaml.YAMLError("aliases are not accepted")
+        document.value = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark is not None else None
+        at = f" line {line}" if line else ""
+        document.faults.append(
+            Fault(file.path, "syntax", f"{file.path}{at} is not usable YAML: {str(error)[:160]}", line,
+                  "mend the YAML")
+        )  # fmt: skip
+    return document
+
+
+def read_endpoints(folder: Folder, performance: Folder | None) -> Endpoints:
+    """Read one endpoints result. Never raises."""
+    result = Endpoints(folder.path)
+    result.config = read_yaml(folder.files["config.yaml"])
+    if performance is not None and "result_summary.json" in performance.files:
+        result.summary = read_json(performance.files["result_summary.json"])
+    accuracy = folder.folder("accuracy")
+    if accuracy is not None and "accuracy_results.json" in accuracy.files:
+        result.accuracy = read_json(accuracy.files["accuracy_results.json"])
+    for document in (result.config, result.summary, result.accuracy):
+        if document is not None:
+            result.faults.extend(document.faults)
+    return result

@@ -1,0 +1,341 @@
+"""Opening files of an untrusted tree.
+
+Nothing here judges. A file that cannot be read gives a `Fault` (what, where, how to mend), never
+an exception that ends the run; only regular files are opened, so a named pipe cannot hang the
+checker; a size cap keeps a hostile file from exhausting memory.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
+"""Greatest size of a file that is read as a whole (system descriptions, conf files, texts)."""
+
+MAX_LINE_BYTES = 32 * 1024 * 1024
+"""Greatest length of one log line; published ones reach 6 MB (``loaded_qsl_set``)."""
+
+CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something in a file that could not be read.
+
+    kind: ``missing``, ``unreadable``, ``too-large``, ``encoding``, ``syntax``, ``empty``.
+    """
+
+    path: str
+    kind: str
+    message: str
+    line: int | None = None
+    fix: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file of the tree. ``path`` is posix and relative to the tree; ``real`` opens it.
+
+    state: ``file``, or why it is not one: ``dangling``, ``escaping``, ``loop``, ``special``
+    (pipe, socket, device), ``unreadable``.
+    """
+
+    path: str
+    real: str
+    size: int
+    state: str = "file"
+    link: bool = False
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rsplit("/", 1)[-1]
+
+
+@dataclass(slots=True)
+class Folder:
+    """One folder of the tree with everything below it. Names are as on disk."""
+
+    path: str
+    files: dict[str, File] = field(default_factory=dict)
+    folders: dict[str, Folder] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+    link: bool = False
+
+    @property
+    def name(self) -> str:
+        """The last part of the path ("" for the root)."""
+        return self.path.rsplit("/", 1)[-1]
+
+    def folder(self, *names: str) -> Folder | None:
+        """The folder at this relative path, exact names first, then without regard to case."""
+        here: Folder | None = self
+        for name in names:
+            if here is None:
+                return None
+            found = here.folders.get(name)
+            if found is None:
+                low = name.lower()
+                found = next((f for n, f in sorted(here.folders.items()) if n.lower() == low), None)
+            here = found
+        return here
+
+    def at(self, path: str) -> Folder | None:
+        """The folder at ``path`` relative to this one, exact names only."""
+        here: Folder | None = self
+        for name in path.split("/"):
+            if name and here is not None:
+                here = here.folders.get(name)
+        return here
+
+    def file_at(self, path: str) -> File | None:
+        """The file at ``path`` relative to this folder, exact names only."""
+        head, _, name = path.rpartition("/")
+        folder = self.at(head) if head else self
+        return folder.files.get(name) if folder is not None else None
+
+    def walk(self) -> Iterator[Folder]:
+        """This folder and every folder below it, in the order of their names."""
+        stack = [self]
+        while stack:
+            here = stack.pop()
+            yield here
+            stack.extend(here.folders[name] for name in sorted(here.folders, reverse=True))
+
+    def all_files(self) -> Iterator[File]:
+        """Every file in and below this folder, in the order of their names."""
+        for folder in self.walk():
+            for name in sorted(folder.files):
+                yield folder.files[name]
+
+
+_STATES = {
+    "dangling": "is a symbolic link to nothing",
+    "escaping": "is a symbolic link that leaves the tree; it was not followed",
+    "loop": "is a symbolic link that points back to itself or to a folder above it",
+    "special": "is not a regular file (a named pipe, socket or device)",
+    "unreadable": "cannot be looked at (no permission)",
+}
+
+
+class Unreadable(Exception):
+    """A file could not be read; carries the Fault."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+def open_file(file: File) -> int:
+    """Open a regular file for reading without ever blocking. Raises Unreadable."""
+    if file.state != "file":
+        raise Unreadable(
+            Fault(
+                file.path,
+                "unreadable",
+                f"{file.path} {_STATES.get(file.state, 'cannot be read')}",
+                fix="replace it by the regular file that belongs there",
+            )
+        )
+    try:
+        handle = os.open(file.real, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except OSError as error:
+        kind = "missing" if error.errno == errno.ENOENT else "unreadable"
+        raise Unreadable(
+            Fault(
+                file.path,
+                kind,
+                f"{file.path} cannot be opened: {error.strerror}",
+                fix="make the file readable for the user who runs the check",
+            )
+        ) from error
+    try:
+        regular = stat.S_ISREG(os.fstat(handle).st_mode)
+    except OSError:
+        regular = False
+    if not regular:
+        os.close(handle)
+        raise Unreadable(Fault(file.path, "unreadable", f"{file.path} {_STATES['special']}"))
+    return handle
+
+
+def read_bytes(file: File, limit: int = MAX_DOCUMENT_BYTES) -> bytes:
+    """The whole content. Raises Unreadable, also when it is larger than ``limit`` bytes."""
+    handle = open_file(file)
+    with os.fdopen(handle, "rb", buffering=0) as stream:
+        try:
+            size = os.fstat(handle).st_size
+            if size > limit:
+                raise Unreadable(
+                    Fault(
+                        file.path,
+                        "too-large",
+                        f"{file.path} is {size} bytes; at most {limit} bytes are read of a file of this kind",
+                        fix="shorten the file to what the rules ask for",
+                    )
+                )
+            chunks = []
+            got = 0
+            while chunk := stream.read(min(max(size - got, 0) + 1, limit + 1 - got)):
+                chunks.append(chunk)
+                got += len(chunk)
+                if got > limit:
+                    break
+        except OSError as error:
+            raise Unreadable(
+                Fault(file.path, "unreadable", f"{file.path} cannot be read: {error.strerror}")
+            ) from error
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def read_text(file: File, limit: int = MAX_DOCUMENT_BYTES) -> tuple[str, list[Fault]]:
+    """The content as text: UTF-8, with or without byte order mark.
+
+    Other bytes are kept readable (as ``\\xNN``) and reported as a Fault of kind ``encoding``.
+    Raises Unreadable.
+    """
+    data = read_bytes(file, limit)
+    if data.startswith(b"\xef\xbb\xbf"):
+        data = data[3:]
+    try:
+        return data.decode("utf-8"), []
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        fault = Fault(
+            file.path,
+            "encoding",
+            f"{file.path} line {line} is not UTF-8 text (byte 0x{data[error.start]:02x})",
+            line,
+            "save the file as UTF-8",
+        )
+        return data.decode("utf-8", "backslashreplace"), [fault]
+
+
+def read_lines(file: File) -> Iterator[bytes]:
+    """Every line without its end, in constant memory whatever the file's size.
+
+    A line longer than MAX_LINE_BYTES is given as its first bytes only, cut at that length, so
+    that its reader sees damaged text. Raises Unreadable.
+    """
+    handle = open_file(file)
+    with os.fdopen(handle, "rb", buffering=CHUNK) as stream:
+        try:
+            skipping = False
+            while line := stream.readline(MAX_LINE_BYTES):
+                complete = line.endswith(b"\n")
+                if skipping:
+                    skipping = not complete
+                    continue
+                skipping = not complete and len(line) == MAX_LINE_BYTES
+                yield line.rstrip(b"\r\n")
+        except OSError as error:
+            raise Unreadable(
+                Fault(file.path, "unreadable", f"{file.path} cannot be read: {error.strerror}")
+            ) from error
+
+
+def sha256_of(file: File) -> str:
+    """SHA-256 of the content as 64 hex digits, streaming. Raises Unreadable."""
+    handle = open_file(file)
+    digest = hashlib.sha256()
+    with os.fdopen(handle, "rb", buffering=0) as stream:
+        try:
+            while chunk := stream.read(CHUNK):
+                digest.update(chunk)
+        except OSError as error:
+            raise Unreadable(
+                Fault(file.path, "unreadable", f"{file.path} cannot be read: {error.strerror}")
+            ) from error
+    return digest.hexdigest()
+
+
+def printable(name: str) -> str:
+    """A file name as text that any output can carry (undecodable bytes as ``\\xNN``)."""
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return os.fsencode(name).decode("utf-8", "backslashreplace")
+    return name
+
+
+def list_tree(root: Path, *, max_depth: int = 64, max_entries: int = 5_000_000) -> Folder:
+    """List everything below ``root`` once. Never raises for what it finds in the tree.
+
+    Symbolic links are resolved: one that stays in the tree counts as what it points to, one that
+    leaves it, points nowhere or back up is kept as a File with that state. ``.git`` is left out.
+    """
+    top = os.path.realpath(root)
+    base = top.rstrip(os.sep) + os.sep
+    entries = 0
+
+    def inside(real: str) -> bool:
+        return real == top or real.startswith(base)
+
+    def scan(real: str, path: str, depth: int) -> Folder:
+        nonlocal entries
+        folder = Folder(path)
+        try:
+            with os.scandir(real) as found:
+                names = sorted(found, key=lambda e: e.name)
+        except OSError as error:
+            folder.faults.append(
+                Fault(path or ".", "unreadable", f"{path or '.'} cannot be listed: {error.strerror}",
+                      fix="make the folder readable for the user who runs the check")
+            )
+            return folder
+        for entry in names:
+            entries += 1
+            if entries > max_entries:
+                folder.faults.append(
+                    Fault(path or ".", "too-large", f"the tree has more than {max_entries} entries; the rest was not looked at")
+                )
+                break
+            if entry.name == ".git":
+                continue
+            name = printable(entry.name)
+            below = f"{path}/{name}" if path else name
+            target = entry.path
+            link = False
+            try:
+                if entry.is_symlink():
+                    link = True
+                    target = os.path.realpath(entry.path)
+                    state = None
+                    if not inside(target):
+                        state = "escaping" if os.path.lexists(target) else "dangling"
+                    elif not os.path.lexists(target):
+                        state = "dangling"
+                    elif os.path.islink(target) or real == target or (real + os.sep).startswith(target + os.sep):
+                        state = "loop"
+                    if state:
+                        folder.files[name] = File(below, entry.path, 0, state, True)
+                        continue
+                    status = os.stat(target)
+                else:
+                    status = entry.stat(follow_symlinks=False)
+            except OSError as error:
+                state = "loop" if error.errno == errno.ELOOP else "unreadable"
+                folder.files[name] = File(below, entry.path, 0, state, link)
+                continue
+            if stat.S_ISDIR(status.st_mode):
+                if depth >= max_depth:
+                    folder.faults.append(
+                        Fault(below, "too-large", f"{below} is nested more than {max_depth} folders deep; it was not looked at")
+                    )
+                    continue
+                child = scan(target, below, depth + 1)
+                child.link = link
+                folder.folders[name] = child
+            elif stat.S_ISREG(status.st_mode):
+                folder.files[name] = File(below, target, status.st_size, "file", link)
+            else:
+                folder.files[name] = File(below, entry.path, 0, "special", link)
+        return folder
+
+    return scan(top, "", 0)

@@ -1,0 +1,230 @@
+"""LoadGen's summary log: the text that people read, line by line, as values.
+
+`SummaryLog.values` holds each value under the detail log's key for the same quantity, so that
+the two can be compared; labels that have no such key are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from checker.parse.detail import DetailLog, Entry, add
+from checker.parse.detail_text import canonical_mode, canonical_scenario, plain_value
+from checker.parse.reading import Fault, File, Unreadable, read_text
+
+_MAX_SUMMARY_BYTES = 8 * 1024 * 1024
+
+_LABELS = {
+    "SUT name": "sut_name",
+    "Scenario": "effective_scenario",
+    "Mode": "effective_test_mode",
+    "Result is": "result_validity",
+    "Performance constraints satisfied": "result_perf_constraints_met",
+    "Min duration satisfied": "result_min_duration_met",
+    "Min queries satisfied": "result_min_queries_met",
+    "Early stopping satisfied": "early_stopping_met",
+    "Samples per second": "result_samples_per_second",
+    "Tokens per second": "result_tokens_per_second",
+    "Scheduled samples per second": "result_scheduled_samples_per_sec",
+    "Completed samples per second": "result_completed_samples_per_sec",
+    "Completed tokens per second": "result_completed_tokens_per_second",
+    "QPS w/ loadgen overhead": "result_qps_with_loadgen_overhead",
+    "QPS w/o loadgen overhead": "result_qps_without_loadgen_overhead",
+    "Min First Token latency (ns)": "result_first_token_min_latency_ns",
+    "Max First Token latency (ns)": "result_first_token_max_latency_ns",
+    "Mean First Token latency (ns)": "result_first_token_mean_latency_ns",
+    "Min Time per Output Token (ns)": "result_time_to_output_token_min",
+    "Max Time per Output Token (ns)": "result_time_to_output_token_max",
+    "Mean Time per Output Token (ns)": "result_time_to_output_token_mean",
+    "Min Time to Output Token (ns)": "result_time_to_output_token_min",
+    "Max Time to Output Token (ns)": "result_time_to_output_token_max",
+    "Mean Time to Output Token (ns)": "result_time_to_output_token_mean",
+    "Samples per query": "effective_samples_per_query",
+}
+_PARAMETERS = {
+    "samples_per_query", "target_qps", "max_async_queries", "min_query_count", "max_query_count",
+    "qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed", "accuracy_log_rng_seed",
+    "accuracy_log_probability", "accuracy_log_sampling_target", "print_timestamps",
+    "performance_issue_unique", "performance_issue_same", "performance_issue_same_index",
+    "performance_sample_count", "accuracy_sample_count",
+}  # fmt: skip
+_PARAMETER_UNITS = {
+    "target_latency (ns)": "effective_target_latency_ns",
+    "min_duration (ms)": "effective_min_duration_ms",
+    "max_duration (ms)": "effective_max_duration_ms",
+    "ttft_latency (ns)": "requested_server_ttft_latency",
+    "tpot_latency (ns)": "requested_server_tpot_latency",
+}
+_LATENCY = re.compile(r"^(Min|Max|Mean) latency \(ns\)$")
+_PERCENTILE = re.compile(
+    r"^(\d+\.\d+) percentile (first token latency|time to output token|latency) \(ns\)$"
+)
+_HEADLINE = re.compile(r"^(\d+(?:\.\d+)?)th percentile latency \(ns\)$")
+_ESTIMATE = re.compile(r"Early stopping (\d+(?:\.\d+)?)th percentile estimate: (\d+)")
+_COUNT = re.compile(r"^(No|\d+) (ERRORS?|errors|warnings?) encountered")
+_YES = {"yes": True, "no": False}
+
+
+@dataclass(slots=True)
+class SummaryLog:
+    """One summary log.
+
+    values: detail key -> (value, line); headline_percentile: (percent, ns, line) of the result
+    line; errors and warnings: the counts that the last lines state; notes: recommendations.
+    """
+
+    path: str
+    values: dict[str, tuple[Any, int]] = field(default_factory=dict)
+    repeated: list[tuple[str, Any, Any, int]] = field(default_factory=list)
+    headline_percentile: tuple[float, int, int] | None = None
+    estimates: list[tuple[float, int, int]] = field(default_factory=list)
+    errors: int | None = None
+    warnings: int | None = None
+    recommendations: list[str] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    lines: int = 0
+
+    def get(self, key: str) -> Any:
+        """The value for a detail key, None when the summary does not state it."""
+        found = self.values.get(key)
+        return found[0] if found else None
+
+    def line(self, key: str) -> int | None:
+        """The line of that value."""
+        found = self.values.get(key)
+        return found[1] if found else None
+
+
+def read_summary(file: File) -> SummaryLog:
+    """Read one summary log. Never raises; problems are in ``faults``."""
+    log = SummaryLog(file.path)
+    try:
+        text, faults = read_text(file, _MAX_SUMMARY_BYTES)
+    except Unreadable as error:
+        log.faults.append(error.fault)
+        return log
+    log.faults.extend(faults)
+    section = ""
+    block = "per_sample"
+    multistream = False
+    recommending = False
+    for number, raw in enumerate(text.splitlines(), 1):
+        log.lines = number
+        line = raw.strip()
+        if not line or set(line) == {"="}:
+            if not line:
+                recommending = False
+            continue
+        if line in ("MLPerf Results Summary", "Additional Stats", "Test Parameters Used"):
+            section = line
+            continue
+        counted = _COUNT.match(line)
+        if counted:
+            count = 0 if counted.group(1) == "No" else int(counted.group(1))
+            if counted.group(2).lower().startswith("err"):
+                log.errors = count
+            else:
+                log.warnings = count
+            continue
+        if line == "Recommendations:":
+            recommending = True
+            continue
+        if recommending and line.startswith("*"):
+            log.recommendations.append(line.lstrip("* "))
+            continue
+        estimate = _ESTIMATE.search(line)
+        if estimate:
+            log.estimates.append((float(estimate.group(1)), int(estimate.group(2)), number))
+            continue
+        if line.startswith("Per-query latency"):
+            block = "per_query"
+            continue
+        if line.startswith("Per-sample latency"):
+            block = "per_sample"
+            continue
+        label, colon, value = line.partition(":")
+        label, value = label.strip(), value.strip()
+        if not colon:
+            continue
+        headline = _HEADLINE.match(label)
+        if headline:
+            typed = plain_value(value)
+            if isinstance(typed, int):
+                log.headline_percentile = (float(headline.group(1)), typed, number)
+            continue
+        key, typed = _translate(section, block, label, value, multistream)
+        if key is None:
+            continue
+        if key == "effective_scenario":
+            multistream = typed == "MultiStream"
+        known = log.values.get(key)
+        if known is not None and known[0] != typed:
+            log.repeated.append((key, known[0], typed, number))
+        if known is None:
+            log.values[key] = (typed, number)
+    if not text.strip():
+        log.faults.append(
+            Fault(file.path, "empty", f"{file.path} is empty", 1, "use the summary log that LoadGen wrote")
+        )
+    elif log.lines and not log.values and log.errors is None and log.warnings is None:
+        log.faults.append(
+            Fault(file.path, "syntax", f"{file.path} holds nothing that LoadGen's summary has", 1,
+                  "use the summary log that LoadGen wrote")
+        )  # fmt: skip
+    return log
+
+
+def _translate(
+    section: str, block: str, label: str, value: str, multistream: bool
+) -> tuple[str | None, Any]:
+    typed: Any = plain_value(value)
+    if section == "Test Parameters Used":
+        if label in _PARAMETERS:
+            return f"effective_{label}", typed
+        return _PARAMETER_UNITS.get(label), typed
+    known = _LABELS.get(label)
+    if known is not None:
+        if known == "effective_scenario":
+            return known, canonical_scenario(value)
+        if known == "effective_test_mode":
+            return known, canonical_mode(value)
+        if known == "result_validity":
+            return known, value
+        if known == "sut_name":
+            return known, value
+        if known.endswith("_met"):
+            return known, _YES.get(value.lower(), typed)
+        return known, typed
+    per_query = multistream and block == "per_query"
+    simple = _LATENCY.match(label)
+    if simple:
+        which = simple.group(1).lower()
+        return (f"result_{which}_query_latency_ns" if per_query else f"result_{which}_latency_ns"), typed
+    many = _PERCENTILE.match(label)
+    if many:
+        percent, what = many.group(1), many.group(2)
+        if what == "first token latency":
+            return f"result_first_token_{percent}_percentile_latency_ns", typed
+        if what == "time to output token":
+            return f"result_time_per_output_token_{percent}_percentile_ns", typed
+        if per_query:
+            return f"result_{percent}_percentile_per_query_latency_ns", typed
+        return f"result_{percent}_percentile_latency_ns", typed
+    return None, None
+
+
+def into_detail(summary: SummaryLog, detail: DetailLog) -> None:
+    """Give a text-format detail log the results that only its summary states.
+
+    Their entries have line 0: they stand in another file.
+    """
+    for key, (value, _line) in summary.values.items():
+        if key.startswith("result_") and key not in detail:
+            add(detail, Entry(key, 0, value=value))
+    if summary.headline_percentile is not None:
+        percent, ns, _line = summary.headline_percentile
+        key = f"result_{percent:.2f}_percentile_latency_ns"
+        if key not in detail:
+            add(detail, Entry(key, 0, value=ns))

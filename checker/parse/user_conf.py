@@ -1,0 +1,73 @@
+"""user.conf and mlperf.conf: ``model.scenario.key = value`` lines as LoadGen reads them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from checker.parse.reading import Fault, File, Unreadable, read_text
+
+_LINE = re.compile(r"^(?P<model>[^.\s=]\S*?)\.(?P<scenario>[A-Za-z*]+)\.(?P<key>\w+)\s*=\s*(?P<value>\S+)\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One line of a conf file; value as written."""
+
+    model: str
+    scenario: str
+    key: str
+    value: str
+    line: int
+
+    @property
+    def number(self) -> float | None:
+        """The value as a number, None when it is none."""
+        try:
+            return float(self.value)
+        except ValueError:
+            return None
+
+
+@dataclass(slots=True)
+class Conf:
+    """One conf file: its settings in file order, and lines LoadGen would not understand."""
+
+    path: str
+    settings: list[Setting] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    odd_lines: list[tuple[int, str]] = field(default_factory=list)
+    empty: bool = False
+
+    def lookup(self, model: str, scenario: str, key: str) -> Setting | None:
+        """The setting LoadGen would use: model.scenario, *.scenario, model.*, *.*."""
+        for wanted in ((model, scenario), ("*", scenario), (model, "*"), ("*", "*")):
+            for setting in reversed(self.settings):
+                if setting.key == key and (setting.model, setting.scenario) == wanted:
+                    return setting
+        return None
+
+
+def read_conf(file: File) -> Conf:
+    """Read one conf file. Never raises; problems are in ``faults`` and ``odd_lines``."""
+    conf = Conf(file.path)
+    try:
+        text, faults = read_text(file, 4 * 1024 * 1024)
+    except Unreadable as error:
+        conf.faults.append(error.fault)
+        return conf
+    conf.faults.extend(faults)
+    conf.empty = not text.strip()
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.split("#", 1)[0].strip()
+        if not line:
+            continue
+        found = _LINE.match(line)
+        if found is None:
+            if len(conf.odd_lines) < 100:
+                conf.odd_lines.append((number, line[:200]))
+            continue
+        conf.settings.append(
+            Setting(found["model"], found["scenario"], found["key"], found["value"], number)
+        )
+    return conf

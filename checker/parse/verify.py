@@ -1,0 +1,64 @@
+"""The texts that the compliance scripts write: verify_accuracy.txt, verify_performance.txt, …"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from checker.parse.reading import Fault, File, Unreadable, read_text
+
+_NUMBER = r"([-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)"
+_SCORE = re.compile(r"(reference|test)\s+score\s*=\s*" + _NUMBER, re.IGNORECASE)
+_ENTRIES = re.compile(r"(num_\w+)\s*=\s*(\d{1,15})")
+_CHECK = re.compile(r"^\s*(?P<name>[A-Za-z][\w \-]{0,60}?)(?: check)? pass: *(?P<state>True|False|Skipped)", re.IGNORECASE)
+_PASS = re.compile(r"TEST PASS")
+_FAIL = re.compile(r"TEST FAIL")
+
+
+@dataclass(slots=True)
+class Verification:
+    """One verify file: the lines that say PASS and FAIL, and the numbers it states.
+
+    checks: ``EOS check pass: True`` lines as name -> (``true``/``false``/``skipped``, line).
+    """
+
+    path: str
+    passes: list[int] = field(default_factory=list)
+    fails: list[int] = field(default_factory=list)
+    scores: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    checks: dict[str, tuple[str, int]] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+    text: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the file says PASS and never FAIL."""
+        return bool(self.passes) and not self.fails
+
+
+def read_verification(file: File) -> Verification:
+    """Read one verify file. Never raises; problems are in ``faults``."""
+    result = Verification(file.path)
+    try:
+        text, faults = read_text(file, 16 * 1024 * 1024)
+    except Unreadable as error:
+        result.faults.append(error.fault)
+        return result
+    result.faults.extend(faults)
+    result.text = text if len(text) <= 65536 else text[:32768] + text[-32768:]
+    for number, line in enumerate(text.splitlines(), 1):
+        if _PASS.search(line):
+            result.passes.append(number)
+        if _FAIL.search(line):
+            result.fails.append(number)
+        for which, value in _SCORE.findall(line):
+            result.scores[which.lower()] = float(value)
+        check = _CHECK.match(line)
+        if check:
+            result.checks[check["name"].strip().lower()] = (check["state"].lower(), number)
+        for name, value in _ENTRIES.findall(line):
+            result.counts[name] = int(value)
+    if not text.strip():
+        result.faults.append(Fault(file.path, "empty", f"{file.path} is empty", 1))
+    return result

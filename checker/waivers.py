@@ -1,0 +1,119 @@
+"""Waivers: findings that somebody looked at and answers for. Shown as waived, never dropped."""
+
+from __future__ import annotations
+
+import datetime
+import fnmatch
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from schemas.report import Finding, Waived
+
+
+class BadWaivers(ValueError):
+    """The waivers file cannot be used; the message names file, entry and what is wrong."""
+
+
+@dataclass(slots=True)
+class Waiver:
+    """One entry: which rule where, why, who answers, until when."""
+
+    rule: str
+    path: str
+    reason: str
+    owner: str
+    expires: datetime.date | None
+    index: int
+    used: int = 0
+
+    def covers(self, finding: Finding) -> bool:
+        """Whether this waiver is about a finding (rule id or name, path by pattern)."""
+        if self.rule not in (finding.rule, finding.name):
+            return False
+        path = finding.path or "."
+        return fnmatch.fnmatchcase(path, self.path) or (
+            self.path.endswith("/**") and path == self.path.removesuffix("/**")
+        )
+
+
+def load_waivers(path: Path) -> list[Waiver]:
+    """Read a waivers file. Raises BadWaivers."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadWaivers(f"{path}: {error}") from error
+    unknown = set(table) - {"waiver"}
+    if unknown:
+        raise BadWaivers(f"{path}: unknown table {sorted(unknown)[0]!r}; entries are [[waiver]]")
+    entries = table.get("waiver", [])
+    if not isinstance(entries, list):
+        raise BadWaivers(f"{path}: waiver must be a list of tables, written [[waiver]]")
+    waivers = []
+    for index, entry in enumerate(entries, 1):
+        waivers.append(_waiver(entry, index, path))
+    return waivers
+
+
+def _waiver(entry: Any, index: int, path: Path) -> Waiver:
+    known = {"rule", "path", "reason", "owner", "expires"}
+    where = f"{path}: waiver {index}"
+    if not isinstance(entry, dict):
+        raise BadWaivers(f"{where} is no table")
+    odd = set(entry) - known
+    if odd:
+        raise BadWaivers(f"{where}: unknown key {sorted(odd)[0]!r}; known: {', '.join(sorted(known))}")
+    for key in ("rule", "path", "reason", "owner"):
+        if not isinstance(entry.get(key), str) or not entry[key].strip():
+            raise BadWaivers(f"{where}: {key} must be given as text")
+    from checker.rules import find_rule
+
+    find_rule(entry["rule"])
+    expires = entry.get("expires")
+    if isinstance(expires, datetime.datetime):
+        expires = expires.date()
+    if expires is not None and not isinstance(expires, datetime.date):
+        raise BadWaivers(f"{where}: expires must be a date such as 2026-12-31")
+    return Waiver(entry["rule"], entry["path"], entry["reason"], entry["owner"], expires, index)
+
+
+def apply_waivers(
+    findings: Sequence[Finding], path: Path | None, *, today: datetime.date | None = None
+) -> list[Finding]:
+    """Mark what is waived; an expired or unused waiver becomes a finding itself (X006, X007)."""
+    if path is None:
+        return list(findings)
+    today = today or datetime.datetime.now(datetime.UTC).date()
+    waivers = load_waivers(path)
+    marked = []
+    for finding in findings:
+        for waiver in waivers:
+            if not waiver.covers(finding):
+                continue
+            waiver.used += 1
+            if waiver.expires is not None and waiver.expires < today:
+                continue
+            expires = waiver.expires.isoformat() if waiver.expires else None
+            finding = msgspec.structs.replace(
+                finding, waived=Waived(waiver.reason[:500], waiver.owner[:200], expires)
+            )
+            break
+        marked.append(finding)
+    for waiver in waivers:
+        what = f"waiver {waiver.index} ({waiver.rule} at {waiver.path})"
+        if waiver.expires is not None and waiver.expires < today:
+            marked.append(
+                Finding("X006", "waiver-expired", "warning",
+                        f"{what} expired on {waiver.expires.isoformat()}; it no longer counts",
+                        path.name, fix="mend what it waives, or have it renewed by its owner")
+            )  # fmt: skip
+        elif not waiver.used:
+            marked.append(
+                Finding("X007", "waiver-unused", "warning", f"{what} matches no finding", path.name,
+                        fix="remove it, or correct its rule or path")
+            )  # fmt: skip
+    return marked

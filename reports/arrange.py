@@ -1,0 +1,219 @@
+"""A report's results and findings put in the order in which they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from reports import figures
+from schemas.report import SEVERITIES, AccuracyScore, Finding, Report, Result, RuleFacts, Subject
+
+_RANK: dict[str, int] = {severity: rank for rank, severity in enumerate(SEVERITIES)}
+
+SystemKey = tuple[str, str, str]
+
+
+def system_key(result: Result) -> SystemKey:
+    """What makes a system one: division, submitter, system."""
+    return (result.division, result.submitter, result.system)
+
+
+def by_system(report: Report) -> list[tuple[SystemKey, list[Result]]]:
+    """The results of each system, systems in the order of the report."""
+    systems: dict[SystemKey, list[Result]] = {}
+    for result in report.results:
+        systems.setdefault(system_key(result), []).append(result)
+    return list(systems.items())
+
+
+def benchmark_of(result: Result) -> str:
+    """The benchmark's canonical name, or the folder's where the round knows no such benchmark."""
+    return result.benchmark or result.directory
+
+
+def title_of(result: Result) -> str:
+    """The result in one line."""
+    return (
+        f"{result.division} / {result.submitter} / {result.system} / "
+        f"{result.directory} / {result.scenario}"
+    )
+
+
+@dataclass
+class RuleGroup:
+    """All findings of one rule; ``standing`` ones count, ``waived`` ones do not."""
+
+    rule: str
+    name: str
+    severity: str
+    facts: RuleFacts | None
+    standing: list[Finding] = field(default_factory=list)
+    waived: list[Finding] = field(default_factory=list)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Standing findings first, then the waived ones."""
+        return [*self.standing, *self.waived]
+
+    @property
+    def fixes(self) -> list[str]:
+        """The distinct fixes of the findings, or the rule's own where they name none."""
+        found = list(dict.fromkeys(f.fix for f in self.findings if f.fix))
+        if not found and self.facts and self.facts.fix:
+            return [self.facts.fix]
+        return found
+
+
+def by_rule(report: Report) -> list[RuleGroup]:
+    """The findings of each rule: errors first, rules of which all is waived last."""
+    facts = {rule.id: rule for rule in report.rules}
+    groups: dict[str, RuleGroup] = {}
+    for finding in report.findings:
+        group = groups.get(finding.rule)
+        if group is None:
+            group = RuleGroup(finding.rule, finding.name, "note", facts.get(finding.rule))
+            groups[finding.rule] = group
+        (group.waived if finding.waived else group.standing).append(finding)
+    for group in groups.values():
+        heard = group.standing or group.waived
+        group.severity = min((f.severity for f in heard), key=lambda s: _RANK[s])
+    return sorted(groups.values(), key=lambda g: (not g.standing, _RANK[g.severity], g.rule))
+
+
+def place(finding: Finding) -> str:
+    """Where a finding is: path, line and pointer, as far as known."""
+    text = finding.path or ""
+    if finding.line is not None:
+        text += f":{finding.line}"
+    if finding.pointer:
+        text += f" {finding.pointer}" if text else finding.pointer
+    return text or subject_text(finding.subject) or "whole tree"
+
+
+def subject_text(subject: Subject) -> str:
+    """What a finding is about, as one line; empty for the whole tree."""
+    parts = (
+        subject.division,
+        subject.submitter,
+        subject.system,
+        subject.benchmark,
+        subject.scenario,
+    )
+    return " / ".join(part for part in parts if part)
+
+
+class Attached:
+    """Which findings belong to which result.
+
+    A finding belongs to a result when it names the result's system and nothing that contradicts
+    the result; so one on a system description belongs to each result of that system. What names
+    no system (a whole submitter, the whole tree) belongs to none and is shown apart.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self._by_system: dict[SystemKey, list[Finding]] = {}
+        self.loose: list[Finding] = []
+        known = {system_key(result) for result in report.results}
+        for finding in report.findings:
+            subject = finding.subject
+            key = (subject.division or "", subject.submitter or "", subject.system or "")
+            if key in known:
+                self._by_system.setdefault(key, []).append(finding)
+            else:
+                self.loose.append(finding)
+        self._taken: set[int] = set()
+        for result in report.results:
+            self._taken.update(id(finding) for finding in self.of(result))
+        for findings in self._by_system.values():
+            self.loose.extend(f for f in findings if id(f) not in self._taken)
+
+    def of(self, result: Result) -> list[Finding]:
+        """The findings of one result, in the order of the report."""
+        names = {result.benchmark, result.directory}
+        scenario = result.scenario.casefold()
+        return [
+            finding
+            for finding in self._by_system.get(system_key(result), ())
+            if (finding.subject.benchmark is None or finding.subject.benchmark in names)
+            and (
+                finding.subject.scenario is None or finding.subject.scenario.casefold() == scenario
+            )
+        ]
+
+
+def standing_errors(findings: Iterable[Finding]) -> int:
+    """How many findings are errors that nobody waived."""
+    return sum(f.severity == "error" and f.waived is None for f in findings)
+
+
+def counts_text(report: Report) -> str:
+    """The summary's counts of findings as words."""
+    summary = report.summary
+    parts = [
+        figures.plural(summary.errors, "error"),
+        figures.plural(summary.warnings, "warning"),
+        figures.plural(summary.notes, "note"),
+    ]
+    if summary.waived:
+        parts.append(f"{summary.waived:,} waived")
+    return ", ".join(parts)
+
+
+def verdict_text(report: Report) -> str:
+    """The last line of every readable format.
+
+    It begins as the official checker's does, because scripts and mails look for those words.
+    """
+    summary = report.summary
+    if report.failed:
+        head = "SUMMARY: submission has errors"
+    elif summary.results == 0:
+        return f"SUMMARY: nothing was checked ({counts_text(report)})"
+    else:
+        head = "SUMMARY: submission looks OK"
+    return (
+        f"{head}: {summary.valid:,} of {figures.plural(summary.results, 'result')} valid; "
+        f"{counts_text(report)}"
+    )
+
+
+def gate_text(score: AccuracyScore) -> str:
+    """The bounds of an accuracy score as words; empty where there is no gate."""
+    parts = []
+    if score.target is not None:
+        parts.append(f"≥ {figures.number(score.target)}")
+    if score.limit is not None:
+        parts.append(f"≤ {figures.number(score.limit)}")
+    return " and ".join(parts)
+
+
+def margin(score: AccuracyScore) -> float | None:
+    """By how much the score clears the nearer gate, relative to it; below zero it fails."""
+    margins = []
+    if score.target is not None:
+        margins.append((score.value - score.target) / (abs(score.target) or 1.0))
+    if score.limit is not None:
+        margins.append((score.limit - score.value) / (abs(score.limit) or 1.0))
+    return min(margins) if margins else None
+
+
+def tightest(result: Result) -> tuple[AccuracyScore, float] | None:
+    """The accuracy score with the smallest margin to its gate."""
+    gated = [(score, m) for score in result.accuracy if (m := margin(score)) is not None]
+    return min(gated, key=lambda pair: pair[1]) if gated else None
+
+
+def not_applied(report: Report) -> list[tuple[str, int]]:
+    """Rules that were not applied, and to how many results; most frequent first."""
+    counts: dict[str, int] = {}
+    for result in report.results:
+        for rule in result.rules_not_applied:
+            counts[rule] = counts.get(rule, 0) + 1
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def accelerators(result: Result) -> float | None:
+    """How many accelerators the system has, or None where its description does not say."""
+    nodes = figures.as_number(result.system_description.get("number_of_nodes"))
+    each = figures.as_number(result.system_description.get("accelerators_per_node"))
+    return None if nodes is None or each is None else nodes * each

@@ -1,0 +1,170 @@
+"""The report as a comment on a pull request: the verdict first, details folded, never too long."""
+
+from __future__ import annotations
+
+from reports import arrange, figures
+from reports.escape import markdown_code, markdown_html, markdown_text
+from schemas.report import Finding, Report, Result
+
+LIMIT = 65_000  # GitHub refuses a comment of more than 65,536 characters
+_MARK = {"error": "🔴", "warning": "🟡", "note": "🔵"}
+_NAME, _MESSAGE, _VALUE = 120, 500, 160
+_PLACES_PER_RULE = 25
+
+
+def render(report: Report, *, limit: int = LIMIT) -> str:
+    """The report as GitHub Markdown of at most ``limit`` characters, the rest counted."""
+    page = _Page(limit)
+    page.add(_head(report))
+    groups = arrange.by_rule(report)
+    page.add(_rules(groups))
+    _results(page, report, [r for r in report.results if r.status == "invalid"], "Invalid results")
+    for group in groups:
+        page.add_list(*_group(group))
+    _results(page, report, [r for r in report.results if r.status == "valid"], "Valid results")
+    unchecked = _unchecked(report)
+    page.add_list("\n<details><summary>Not checked</summary>\n\n", unchecked, "\n</details>\n")
+    return page.text()
+
+
+class _Page:
+    """Text that knows how much room is left, and what did not fit.
+
+    A section is written whole or cut between its lines, so that no fence or fold stays open.
+    """
+
+    _ROOM_FOR_LAST_LINE = 200
+
+    def __init__(self, limit: int) -> None:
+        self._parts: list[str] = []
+        self._room = limit - self._ROOM_FOR_LAST_LINE
+        self._left_out = 0
+
+    def add(self, text: str) -> None:
+        """Add text that belongs together, if it fits."""
+        if len(text) <= self._room:
+            self._parts.append(text)
+            self._room -= len(text)
+        else:
+            self._left_out += text.count("\n")
+
+    def add_list(self, head: str, lines: list[str], foot: str) -> None:
+        """Add a head, as many lines as fit, and a foot."""
+        if not lines:
+            return
+        room = self._room - len(head) - len(foot)
+        fitting = 0
+        for line in lines:
+            room -= len(line)
+            if room < 0:
+                break
+            fitting += 1
+        self._left_out += len(lines) - fitting
+        if fitting:
+            self._parts += [head, *lines[:fitting], foot]
+            self._room -= len(head) + len(foot) + sum(map(len, lines[:fitting]))
+
+    def text(self) -> str:
+        if self._left_out:
+            self._parts.append(
+                f"\n_{figures.plural(self._left_out, 'more line')} left out to fit a comment; "
+                "the HTML and JSON reports hold everything._\n"
+            )
+        return "".join(self._parts)
+
+
+def _head(report: Report) -> str:
+    bad = report.failed or not report.summary.results
+    title = f"## {'❌' if bad else '✅'} Assay: "
+    verdict = arrange.verdict_text(report).removeprefix("SUMMARY: ")
+    lines = [
+        f"{title}{'errors found' if report.failed else 'nothing checked' if bad else 'no errors'}",
+        "",
+        f"**{markdown_text(verdict)}**",
+        "",
+        f"Tree {markdown_code(report.tree)}, round {markdown_code(report.round or 'unknown')}, "
+        f"{markdown_text(report.tool.name)} {markdown_text(report.tool.version)}",
+        "",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _rules(groups: list[arrange.RuleGroup]) -> str:
+    if not groups:
+        return ""
+    lines = ["| | Rule | Places | Waived | Fix |", "|---|---|--:|--:|---|"]
+    for group in groups[:60]:
+        fix = group.fixes[0] if group.fixes else ""
+        lines.append(
+            f"| {_MARK[group.severity] if group.standing else '⚪'} {group.severity} "
+            f"| {markdown_code(f'{group.rule} {group.name}', _NAME, in_table=True)} "
+            f"| {len(group.standing):,} | {len(group.waived):,} | {markdown_text(fix, 300)} |"
+        )
+    if len(groups) > 60:
+        lines.append(f"| | and {len(groups) - 60:,} more rules | | | |")
+    return "\n".join(lines) + "\n"
+
+
+def _results(page: _Page, report: Report, results: list[Result], title: str) -> None:
+    head = (
+        f"\n<details><summary>{title} ({len(results):,})</summary>\n\n"
+        "| Submitter | System | Benchmark | Scenario | Result | Accuracy margin |\n"
+        "|---|---|---|---|--:|--:|\n"
+    )
+    page.add_list(head, [_result(result) for result in results], "\n</details>\n")
+
+
+def _result(result: Result) -> str:
+    metric = "none"
+    if result.metric is not None:
+        metric = f"{figures.number(result.metric.value)} {markdown_text(result.metric.unit, 40)}"
+    tightest = arrange.tightest(result)
+    cells = (
+        markdown_text(f"{result.division} / {result.submitter}", _NAME),
+        markdown_code(result.system, _NAME, in_table=True),
+        markdown_code(arrange.benchmark_of(result), _NAME, in_table=True),
+        markdown_text(result.scenario, _NAME),
+        metric,
+        "" if tightest is None else f"{tightest[1] * 100:+.2f} %",
+    )
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _group(group: arrange.RuleGroup) -> tuple[str, list[str], str]:
+    count = figures.plural(len(group.findings), "finding")
+    name = markdown_html(f"{group.rule} {group.name}", _NAME)
+    head = f"\n<details><summary>{_MARK[group.severity]} {name}: {count}</summary>\n\n"
+    if group.facts:
+        head += f"{markdown_text(group.facts.summary, _MESSAGE)}\n\n"
+        head += f"Why: {markdown_text(group.facts.why, _MESSAGE)}\n"
+        head += f"Source: {markdown_text(group.facts.source, _MESSAGE)}\n\n"
+    lines = [_finding(finding) for finding in group.findings[:_PLACES_PER_RULE]]
+    rest = len(group.findings) - _PLACES_PER_RULE
+    if rest > 0:
+        lines.append(f"- and {figures.plural(rest, 'more place')}\n")
+    return head, lines, "\n</details>\n"
+
+
+def _finding(finding: Finding) -> str:
+    place = markdown_code(arrange.place(finding))
+    line = f"- {place}: {markdown_text(finding.message, _MESSAGE)}"
+    asked = []
+    if finding.found is not None:
+        asked.append(f"found {markdown_code(figures.shown(finding.found), _VALUE)}")
+    if finding.required is not None:
+        asked.append(f"required {markdown_code(figures.shown(finding.required), _VALUE)}")
+    if asked:
+        line += f" ({', '.join(asked)})"
+    if finding.waived:
+        reason = markdown_text(finding.waived.reason, _MESSAGE)
+        line += f" — **waived**: {reason} ({markdown_text(finding.waived.owner, _NAME)})"
+    return f"{line}\n"
+
+
+def _unchecked(report: Report) -> list[str]:
+    lines = [f"- {markdown_text(item, _MESSAGE)}\n" for item in report.not_checked]
+    lines += [
+        f"- {markdown_code(rule, _NAME)} on {figures.plural(count, 'result')}\n"
+        for rule, count in arrange.not_applied(report)
+    ]
+    return lines

@@ -1,0 +1,316 @@
+"""The report for a terminal: verdicts per system, findings per rule, one line that sums it up."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+from typing import TYPE_CHECKING, TextIO
+
+from reports import arrange, figures
+from reports.escape import NAME_LIMIT, one_line
+from schemas.report import AccuracyScore, Finding, Report, Result
+
+if TYPE_CHECKING:
+    from rich.console import Console, Group
+    from rich.table import Table
+    from rich.text import Text
+
+NARROWEST, WIDEST = 60, 200
+_WIDE_ENOUGH_FOR_SCORES = 100
+_WIDE_ENOUGH_FOR_NUMBERS = 80
+_SEVERITY_STYLE = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+_STATUS_STYLE = {"valid": "green", "invalid": "bold red"}
+_MESSAGE_SHOWN = 600
+
+
+def render(
+    report: Report,
+    *,
+    width: int = 100,
+    colour: bool = False,
+    verbose: bool = False,
+    quiet: bool = False,
+    places: int = 10,
+    ascii_only: bool = False,
+) -> str:
+    """The report as text of at most ``width`` columns.
+
+    ``places`` is how many findings of one rule are shown before the rest is only counted;
+    ``verbose`` shows all. ``quiet`` gives one line. ``ascii_only`` draws with ASCII alone.
+    """
+    if quiet:
+        return _plain(f"{_one_line_verdict(report)}\n", ascii_only)
+
+    from rich.console import Console
+
+    out = io.StringIO()
+    console = Console(
+        file=out,
+        width=min(max(width, NARROWEST), WIDEST),
+        force_terminal=colour,
+        no_color=not colour,
+        color_system="standard" if colour else None,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+        safe_box=ascii_only,
+        _environ={},  # the caller has decided; the environment must not change golden output
+    )
+    _show(console, report, limit=None if verbose else places)
+    text = "\n".join(line.rstrip() for line in out.getvalue().split("\n"))
+    return _plain(text, ascii_only)
+
+
+def write(report: Report, stream: TextIO, *, verbose: bool = False, quiet: bool = False) -> None:
+    """Write the report to ``stream``, with colour and width as the stream allows.
+
+    A stream that is no terminal gets plain text 100 columns wide; ``NO_COLOR`` is obeyed; a
+    stream that cannot encode a character gets its escape.
+    """
+    is_terminal = stream.isatty()
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    text = render(
+        report,
+        width=shutil.get_terminal_size((100, 24)).columns if is_terminal else 100,
+        colour=is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb",
+        verbose=verbose,
+        quiet=quiet,
+        ascii_only=not encoding.lower().replace("-", "").startswith("utf"),
+    )
+    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def _one_line_verdict(report: Report) -> str:
+    tree = one_line(report.tree, NAME_LIMIT)
+    return f"{tree}: {arrange.verdict_text(report).removeprefix('SUMMARY: ')}"
+
+
+_ASCII = str.maketrans({"≥": ">=", "≤": "<=", "→": "->", "·": "-", "…": "...", "µ": "u", "─": "-"})
+
+
+def _plain(text: str, ascii_only: bool) -> str:
+    if not ascii_only:
+        return text
+    return text.translate(_ASCII).encode("ascii", "backslashreplace").decode("ascii")
+
+
+def _show(console: Console, report: Report, limit: int | None) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    head = Text()
+    head.append(f"{report.tool.name} {report.tool.version}", style="bold")
+    head.append(f"  {one_line(report.tree, NAME_LIMIT)}")
+    head.append(f"  round {one_line(report.round or 'unknown', 40)}")
+    if report.round_detected_from:
+        head.append(f" ({one_line(report.round_detected_from, 200)})", style="dim")
+    console.print(_safe(head))
+
+    for (division, submitter, system), results in arrange.by_system(report):
+        console.print()
+        title = " / ".join(one_line(part, NAME_LIMIT) for part in (division, submitter, system))
+        console.print(_safe(Text(title, style="bold")))
+        console.print(Padding(_verdicts(results, console.width), (0, 0, 0, 2)))
+
+    groups = arrange.by_rule(report)
+    if groups:
+        console.print()
+        console.print(Text("Findings", style="bold underline"))
+    for group in groups:
+        console.print()
+        _show_group(console, group, limit)
+
+    _show_unchecked(console, report)
+    console.print()
+    style = "bold red" if report.failed or not report.summary.results else "bold green"
+    console.print(_safe(Text(arrange.verdict_text(report), style=style)))
+
+
+def _verdicts(results: list[Result], width: int) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        show_edge=False,
+        padding=(0, 1),
+        collapse_padding=True,
+    )
+    table.add_column("Benchmark", overflow="fold")
+    table.add_column("Scenario", overflow="fold", min_width=12)
+    table.add_column("Verdict", no_wrap=True)
+    table.add_column("Result", justify="right", overflow="fold")
+    table.add_column("Accuracy", overflow="fold", min_width=8)
+    for result in results:
+        name = one_line(arrange.benchmark_of(result), NAME_LIMIT)
+        if result.directory != name:
+            name += f" ({one_line(result.directory, NAME_LIMIT)})"
+        scenario = Text(one_line(result.scenario, 60))
+        if result.inferred_from is not None:
+            scenario.append(f" (from {one_line(result.inferred_from, 60)})", style="dim")
+        table.add_row(
+            Text(name),
+            scenario,
+            Text(_verdict_word(result), style=_STATUS_STYLE[result.status]),
+            Text(_result_text(result, " " if width >= _WIDE_ENOUGH_FOR_NUMBERS else "\n")),
+            _scores(result.accuracy, width),
+        )
+    return table
+
+
+def _verdict_word(result: Result) -> str:
+    # Capitals, so that the word stands out where there is no colour.
+    return "valid" if result.status == "valid" else "INVALID"
+
+
+def _result_text(result: Result, between: str) -> str:
+    if result.metric is None:
+        return "none"
+    return "\n".join(
+        f"{figures.number(metric.value)}{between}{one_line(metric.unit, 40)}"
+        for metric in (result.metric, result.power)
+        if metric is not None
+    )
+
+
+def _scores(scores: list[AccuracyScore], width: int) -> Text:
+    """One line a score; in a narrow terminal only those that decide, or just the verdict."""
+    from rich.text import Text
+
+    text = Text()
+    if not scores:
+        return Text("none", style="dim")
+    if width < _WIDE_ENOUGH_FOR_NUMBERS:
+        verdicts = {score.passed for score in scores}
+        if False in verdicts:
+            return Text("FAIL", style="red")
+        return Text("ok", style="green") if True in verdicts else Text("no gate", style="dim")
+    shown = scores
+    if width < _WIDE_ENOUGH_FOR_SCORES:
+        failed = [score for score in scores if score.passed is False]
+        shown = failed or [score for score in scores if score.passed is not None][:1] or scores[:1]
+    for index, score in enumerate(shown):
+        if index:
+            text.append("\n")
+        text.append(f"{one_line(score.metric, 60)} {figures.number(score.value)}")
+        gate = arrange.gate_text(score)
+        if gate:
+            text.append(f" {gate}", style="dim")
+        if score.passed is not None:
+            text.append(
+                " ok" if score.passed else " FAIL", style="green" if score.passed else "red"
+            )
+    if len(shown) < len(scores):
+        text.append(f"\n+ {len(scores) - len(shown)} more", style="dim")
+    return text
+
+
+def _show_group(console: Console, group: arrange.RuleGroup, limit: int | None) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    head = Text()
+    style = "dim" if not group.standing else _SEVERITY_STYLE[group.severity]
+    head.append(f"{group.severity} ", style=style)
+    head.append(f"{one_line(group.rule, 60)} {one_line(group.name, 100)}", style="bold")
+    parts = []
+    if group.standing:
+        parts.append(figures.plural(len(group.standing), "place"))
+    if group.waived:
+        parts.append(f"{len(group.waived):,} waived")
+    head.append(f"  ({', '.join(parts)})")
+    console.print(_safe(head))
+    if group.facts:
+        console.print(Padding(_safe(Text(one_line(group.facts.summary))), (0, 0, 0, 2)))
+
+    fixes = group.fixes
+    shared_fix = fixes[0] if len(fixes) == 1 else None
+    shown = group.findings if limit is None else group.findings[:limit]
+    for finding in shown:
+        renderable = _finding(finding, shared_fix, console.width - 4, verbose=limit is None)
+        console.print(Padding(renderable, (0, 0, 0, 4)))
+    if len(shown) < len(group.findings):
+        rest = len(group.findings) - len(shown)
+        line = f"… and {figures.plural(rest, 'more place')} (--verbose shows all)"
+        console.print(Padding(Text(line, style="dim"), (0, 0, 0, 4)))
+    if shared_fix:
+        console.print(Padding(_fix(shared_fix), (0, 0, 0, 2)))
+
+
+def _finding(finding: Finding, shared_fix: str | None, width: int, verbose: bool) -> Group:
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.text import Text
+
+    style = "dim" if finding.waived else ""
+    where = _broken_at_slashes(one_line(arrange.place(finding), NAME_LIMIT), width)
+    lines = [Text(one_line(finding.message, _MESSAGE_SHOWN), style=style)]
+    asked = []
+    if finding.found is not None:
+        asked.append(f"found {one_line(figures.shown(finding.found), NAME_LIMIT)}")
+    if finding.required is not None:
+        asked.append(f"required {one_line(figures.shown(finding.required), NAME_LIMIT)}")
+    if asked:
+        lines.append(Text(", ".join(asked), style="dim" if finding.waived else "bold"))
+    if verbose and finding.evidence:
+        lines.extend(
+            Text(f"{one_line(key, 100)}: {one_line(figures.shown(value), _MESSAGE_SHOWN)}")
+            for key, value in finding.evidence.items()
+        )
+    if finding.fix and finding.fix != shared_fix:
+        lines.append(_fix(finding.fix))
+    if finding.waived:
+        until = f", until {one_line(finding.waived.expires, 40)}" if finding.waived.expires else ""
+        reason, owner = one_line(finding.waived.reason), one_line(finding.waived.owner, 100)
+        lines.append(Text(f"waived: {reason} ({owner}{until})", style="magenta"))
+    return Group(
+        _safe(Text(where, style=style)),
+        *(Padding(_safe(line), (0, 0, 0, 2)) for line in lines),
+    )
+
+
+def _broken_at_slashes(place: str, width: int) -> str:
+    """A long path on several lines, each but the first set in, none broken inside a name."""
+    lines = [""]
+    for part in re.findall(r"[^/]*/|[^/]+$", place):
+        if lines[-1].strip() and len(lines[-1]) + len(part) > width:
+            lines.append("  ")
+        lines[-1] += part
+    return "\n".join(lines)
+
+
+def _fix(fix: str) -> Text:
+    from rich.text import Text
+
+    text = Text("fix: ", style="green")
+    text.append(one_line(fix, _MESSAGE_SHOWN), style="not green")
+    return _safe(text)
+
+
+def _show_unchecked(console: Console, report: Report) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    rules = arrange.not_applied(report)
+    if not report.not_checked and not rules:
+        return
+    console.print()
+    console.print(Text("Not checked", style="bold underline"))
+    for item in report.not_checked:
+        console.print(Padding(_safe(Text(f"- {one_line(item)}")), (0, 0, 0, 2)))
+    if rules:
+        listed = ", ".join(f"{one_line(rule, 100)} ({count:,})" for rule, count in rules[:20])
+        rest = f", … {len(rules) - 20:,} more" if len(rules) > 20 else ""
+        line = f"- rules not applied (to so many results): {listed}{rest}"
+        console.print(Padding(_safe(Text(line)), (0, 0, 0, 2)))
+
+
+def _safe(text: Text) -> Text:
+    """Long words (paths) break at the edge rather than run over it."""
+    text.overflow = "fold"
+    return text

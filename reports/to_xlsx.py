@@ -1,0 +1,375 @@
+"""The final-results workbook: a sheet per category and division, and one more for power.
+
+A sheet has one row per system (per system and model in the open division) and one column per
+benchmark, scenario and unit. Every valid result lands in exactly one cell of each sheet that it
+belongs to; two for the same cell are an error that names both, and the cells are counted against
+the results before the workbook is handed out.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import quote
+
+from reports import ReportError, arrange, figures, to_csv
+from reports.escape import one_line, spreadsheet_cell
+from schemas.report import Metric, Report, Result
+
+_CATEGORIES = ("datacenter", "edge")
+_DIVISIONS = ("closed", "open", "network")
+_SCENARIOS = ("SingleStream", "MultiStream", "Server", "Interactive", "Offline")
+
+_HEADS = (
+    "ID",
+    "Unique ID (e.g. for Audit)",
+    "ColorKey",
+    "PrivateID",
+    "Submitter",
+    "Availability",
+    "System",
+    "Nodes",
+    "Processor",
+    "p#",
+    "Accelerator",
+    "a#",
+    "Total Accelerators",
+    "Software",
+    "Notes",
+)
+_OPEN_HEADS = ("UsedModel", "Accuracy")
+_LINK_HEADS = ("Details", "Code")
+_HIDDEN = ("Unique ID (e.g. for Audit)", "ColorKey")
+_LEVELS = ("Result", "Model", "Scenario", "Units")
+_WIDTHS = {"System": 42, "Processor": 28, "Accelerator": 28, "Software": 36, "Notes": 36}
+
+
+def render(
+    report: Report,
+    *,
+    ids_file: str | os.PathLike[str] | None = None,
+    repository: str | None = None,
+) -> bytes:
+    """The workbook as the bytes of an .xlsx file, the same for the same report.
+
+    ``ids_file`` is a JSON file of the numbers that systems had in earlier workbooks; it is read,
+    and written back with those of new systems, so that an ID never changes. ``repository`` is the
+    address of the tree on the web, for example ``https://github.com/ORG/REPO/tree/main``; with it
+    the columns Details and Code are links.
+    """
+    try:
+        import xlsxwriter
+    except ImportError as error:
+        raise ReportError(
+            'the xlsx format needs the package xlsxwriter: pip install "assay[xlsx]"'
+        ) from error
+    if repository is not None and not repository.startswith("https://"):
+        raise ReportError(f"repository: {repository!r} is not an https:// address")
+
+    sheets = _sheets(report)
+    numbers = _numbers(sheets, Path(ids_file) if ids_file is not None else None)
+    out = io.BytesIO()
+    options = {
+        "in_memory": True,
+        "strings_to_formulas": False,
+        "strings_to_urls": False,
+        "strings_to_numbers": False,
+    }
+    with xlsxwriter.Workbook(out, options) as book:
+        # The time of writing is left out, so that equal reports make equal files.
+        book.set_properties({"title": "Results", "created": datetime(2000, 1, 1)})
+        writer = _Writer(book, numbers, (report.round or "").removeprefix("v"), repository)
+        for sheet in sheets:
+            writer.write(sheet)
+        if not sheets:
+            book.add_worksheet("no valid result")
+    expected = sum(len(row.cells) for sheet in sheets for row in sheet.rows)
+    if writer.cells != expected:
+        raise ReportError(f"{expected} results were to be written, {writer.cells} were")
+    return out.getvalue()
+
+
+Column = tuple[str, str, str]  # model, scenario, units
+
+
+class _Row:
+    def __init__(self, unique: str, result: Result) -> None:
+        self.unique = unique
+        self.result = result
+        self.cells: dict[Column, tuple[float, str]] = {}
+        self.accuracies: list[str] = []
+
+    @property
+    def order(self) -> tuple[str, str, str]:
+        availability = self.result.system_description.get("status")
+        return (str(availability or ""), self.result.submitter, self.unique)
+
+
+class _Sheet:
+    def __init__(self, name: str, division: str) -> None:
+        self.name = name
+        self.division = division
+        self.by_unique: dict[str, _Row] = {}
+
+    @property
+    def rows(self) -> list[_Row]:
+        return sorted(self.by_unique.values(), key=lambda row: row.order)
+
+    def columns(self) -> list[Column]:
+        found = {column for row in self.by_unique.values() for column in row.cells}
+        return sorted(found, key=lambda c: (c[0], _scenario_rank(c[1]), c[1], c[2]))
+
+    def add(self, result: Result, metric: Metric, category: str) -> None:
+        unique = _unique(result, category)
+        row = self.by_unique.setdefault(unique, _Row(unique, result))
+        column = (arrange.benchmark_of(result), _scenario(result.scenario), metric.unit)
+        if column in row.cells:
+            where = one_line(", ".join((self.name, result.submitter, result.system, *column)))
+            raise ReportError(
+                f"two results for one cell of the workbook ({where}): "
+                f"{one_line(row.cells[column][1])} and {one_line(result.path)}; "
+                "remove or rename one of them"
+            )
+        row.cells[column] = (metric.value, result.path)
+        text = to_csv.accuracy_text(result.accuracy)
+        if text and text not in row.accuracies:
+            row.accuracies.append(text)
+
+
+def _sheets(report: Report) -> list[_Sheet]:
+    """The sheets in their fixed order, each with its rows."""
+    sheets: dict[tuple[int, int, bool], _Sheet] = {}
+
+    def sheet(category: str, division: str, power: bool) -> _Sheet:
+        order = ((*_DIVISIONS, "other").index(division), (*_CATEGORIES, "other").index(category))
+        name = f"{category} - {division}{' - power' if power else ''}"
+        return sheets.setdefault((*order, power), _Sheet(name, division))
+
+    placed = wanted = 0
+    for result in report.results:
+        if result.status != "valid" or result.metric is None:
+            continue
+        wanted += 1
+        # A sheet's name must not come from a submission: what is no division is gathered apart.
+        division = result.division if result.division in _DIVISIONS else "other"
+        categories = _categories(result)
+        placed += bool(categories)
+        for category in categories:
+            sheet(category, division, False).add(result, result.metric, category)
+            if result.power is not None:
+                power = sheet(category, division, True)
+                power.add(result, result.metric, category)
+                power.add(result, result.power, category)
+    if placed != wanted:
+        raise ReportError(f"{wanted - placed} valid results belong to no sheet")
+    return [sheets[key] for key in sorted(sheets)]
+
+
+def _categories(result: Result) -> list[str]:
+    """The categories of a result: its own, else those of its system ("datacenter,edge")."""
+    told = result.category or result.system_description.get("system_type") or ""
+    parts = [part.strip().casefold() for part in str(told)[:200].split(",")]
+    return [name for name in _CATEGORIES if name in parts] or ["other"]
+
+
+def _unique(result: Result, category: str) -> str:
+    parts = [category, result.division, result.submitter, result.system]
+    if result.division == "open":
+        parts.append(result.directory)
+    return "/".join(parts)
+
+
+def _scenario(name: str) -> str:
+    return next((known for known in _SCENARIOS if known.casefold() == name.casefold()), name)
+
+
+def _scenario_rank(name: str) -> int:
+    return _SCENARIOS.index(name) if name in _SCENARIOS else len(_SCENARIOS)
+
+
+def _numbers(sheets: Iterable[_Sheet], file: Path | None) -> dict[str, int]:
+    """The number of each system: the earlier one where the file has it, else the next free."""
+    known: dict[str, int] = {}
+    if file is not None and file.exists():
+        try:
+            read = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ReportError(f"{file}: the ids file cannot be read: {error}") from error
+        if not isinstance(read, dict) or not all(type(n) is int for n in read.values()):
+            raise ReportError(f"{file}: the ids file must be one JSON object of numbers")
+        if len(set(read.values())) != len(read):
+            raise ReportError(f"{file}: the ids file gives one number to two systems")
+        known = cast("dict[str, int]", read)
+    new = dict.fromkeys(row.unique for sheet in sheets for row in sheet.rows)
+    following = max(known.values(), default=0) + 1
+    numbers = dict(known)
+    for unique in new:
+        if unique not in numbers:
+            numbers[unique] = following
+            following += 1
+    if file is not None and numbers != known:
+        _write_whole(file, json.dumps(numbers, indent=1) + "\n")
+    return numbers
+
+
+def _write_whole(file: Path, text: str) -> None:
+    """Replace a file in one step: half an ids file would give new numbers to old systems."""
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", dir=file.resolve().parent, prefix=f".{file.name}.", delete=False
+    ) as draft:
+        draft.write(text)
+    try:
+        Path(draft.name).replace(file)
+    except OSError:
+        Path(draft.name).unlink(missing_ok=True)
+        raise
+
+
+class _Writer:
+    """Writes sheets into a workbook and counts the result cells."""
+
+    def __init__(
+        self, book: Any, numbers: dict[str, int], version: str, repository: str | None
+    ) -> None:
+        self._book = book
+        self._numbers = numbers
+        self._version = version
+        self._repository = repository
+        self.cells = 0
+        head = {"bold": True, "align": "center", "bottom": 1}
+        self._head = book.add_format(head)
+        self._left_head = book.add_format(head | {"align": "left"})
+        band = {"bg_color": "#efefef"}
+        # A different ground for each submitter in turn, as in the published workbooks.
+        self._plain = [book.add_format({}), book.add_format(band)]
+        number = {"num_format": "#,##0.000"}
+        self._number = [book.add_format(number), book.add_format(number | band)]
+        link = {"font_color": "#0b57b0", "underline": 1}
+        self._link = [book.add_format(link), book.add_format(link | band)]
+
+    def write(self, sheet: _Sheet) -> None:
+        page = self._book.add_worksheet(sheet.name)
+        heads = _HEADS + (_OPEN_HEADS if sheet.division == "open" else ()) + _LINK_HEADS
+        columns = sheet.columns()
+        first_row = len(_LEVELS)
+        self._write_heads(page, heads, columns)
+        band, last_key = 1, None
+        for offset, row in enumerate(sheet.rows):
+            at = first_row + offset
+            cells = self._index(row)
+            key = cells["ColorKey"]
+            if key != last_key:
+                band, last_key = 1 - band, key
+            for column, head in enumerate(heads):
+                self._write_cell(page, at, column, head, cells.get(head), row.result, band)
+            for column, name in enumerate(columns, len(heads)):
+                if name in row.cells:
+                    self._write_result(page, at, column, row.cells[name][0], band)
+                else:
+                    page.write_blank(at, column, None, self._number[band])
+        page.freeze_panes(first_row, heads.index("System") + 1)
+        if sheet.rows:
+            last = len(heads) + len(columns) - 1
+            page.autofilter(first_row - 1, 0, first_row + len(sheet.rows) - 1, last)
+
+    def _write_heads(self, page: Any, heads: tuple[str, ...], columns: list[Column]) -> None:
+        for column, head in enumerate(heads):
+            width = _WIDTHS.get(head, max(8, len(head) + 2))
+            hidden = {"hidden": True} if head in _HIDDEN else {}
+            page.set_column(column, column, width, None, hidden)
+            page.write_string(len(_LEVELS) - 1, column, head, self._left_head)
+        start = len(heads)
+        if not columns:
+            return
+        page.set_column(start, start + len(columns) - 1, 16)
+        levels = [("Result", *column) for column in columns]
+        for level in range(len(_LEVELS)):
+            at = 0
+            while at < len(levels):
+                end = at
+                while end + 1 < len(levels) and level < len(_LEVELS) - 1:
+                    if levels[end + 1][: level + 1] != levels[at][: level + 1]:
+                        break
+                    end += 1
+                text = spreadsheet_cell(levels[at][level])
+                if end > at:
+                    page.merge_range(level, start + at, level, start + end, text, self._head)
+                else:
+                    page.write_string(level, start + at, text, self._head)
+                at = end + 1
+
+    def _index(self, row: _Row) -> dict[str, str | float | None]:
+        """The cells that describe a row's system, by head."""
+        result, told = row.result, row.result.system_description
+        cells: dict[str, str | float | None] = {
+            "ID": f"{self._version}-{self._numbers[row.unique]:04}",
+            "Unique ID (e.g. for Audit)": row.unique,
+            "ColorKey": f"{told.get('status') or ''}{result.submitter}",
+            "Submitter": result.submitter,
+            "System": told.get("system_name") or result.system,
+            "Total Accelerators": arrange.accelerators(result) or None,
+            "Notes": to_csv.notes(result),
+            "UsedModel": result.directory,
+            "Accuracy": " | ".join(row.accuracies),
+        }
+        for head, key in (
+            ("PrivateID", "private_id"),
+            ("Availability", "status"),
+            ("Processor", "host_processor_model_name"),
+            ("Accelerator", "accelerator_model_name"),
+            ("Software", "framework"),
+        ):
+            cells[head] = None if told.get(key) is None else figures.shown(told[key])
+        for head, key in (
+            ("Nodes", "number_of_nodes"),
+            ("p#", "host_processors_per_node"),
+            ("a#", "accelerators_per_node"),
+        ):
+            value = figures.as_number(told.get(key))
+            if value is None and told.get(key) is not None:
+                cells[head] = figures.shown(told[key])
+            else:
+                cells[head] = value
+        return cells
+
+    def _write_cell(
+        self, page: Any, row: int, column: int, head: str, value: Any, result: Result, band: int
+    ) -> None:
+        if head in _LINK_HEADS:
+            self._write_link(page, row, column, head, result, band)
+        elif value is None or value == "":
+            page.write_blank(row, column, None, self._plain[band])
+        elif isinstance(value, float):
+            page.write_number(row, column, value, self._plain[band])
+        else:
+            text = spreadsheet_cell(figures.shown(value))
+            page.write_string(row, column, text, self._plain[band])
+
+    def _write_link(
+        self, page: Any, row: int, column: int, head: str, result: Result, band: int
+    ) -> None:
+        parts = (result.division, result.submitter)
+        path = "/".join((*parts, "results", result.system) if head == "Details" else parts)
+        address = ""
+        if self._repository is not None:
+            safe = quote(path.encode("utf-8", "backslashreplace"), safe="/")
+            address = f"{self._repository.rstrip('/')}/{safe}"
+        # Excel refuses longer addresses; the path as text is then the better cell.
+        if address and len(address) <= 2000:
+            page.write_url(row, column, address, self._link[band], head.lower())
+        else:
+            page.write_string(row, column, spreadsheet_cell(path), self._plain[band])
+
+    def _write_result(self, page: Any, row: int, column: int, value: float, band: int) -> None:
+        if math.isfinite(value):
+            page.write_number(row, column, value, self._number[band])
+        else:
+            page.write_string(row, column, figures.number(value), self._plain[band])
+        self.cells += 1

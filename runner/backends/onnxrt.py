@@ -1,0 +1,158 @@
+"""ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runner.errors import BackendError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from runner.benchmarks.base import Benchmark
+    from runner.datasets import Dataset
+
+CPU = "CPUExecutionProvider"
+_LEVELS = ("disable", "basic", "extended", "all")
+
+
+def provider_name(short: str) -> str:
+    """ONNX Runtime's name of a provider: "cpu" and "CPUExecutionProvider" are the same."""
+    known = {"cpu": CPU, "cuda": "CUDAExecutionProvider", "tensorrt": "TensorrtExecutionProvider"}
+    return known.get(short.lower(), short)
+
+
+class OnnxRuntime:
+    """An ONNX model in ONNX Runtime.
+
+    Args:
+        providers: execution providers in order of preference, "cpu", "cuda", "tensorrt" or
+            ONNX Runtime's names.  Each must be there and stay: nothing falls back to the CPU
+            unsaid.
+        threads: intra-op threads; 0 leaves the number to ONNX Runtime (all cores).
+        spinning: whether idle threads wait actively; False where cores are shared.
+        optimization: "disable", "basic", "extended" or "all".
+    """
+
+    def __init__(
+        self,
+        providers: Sequence[str] = (CPU,),
+        threads: int = 0,
+        spinning: bool = True,
+        optimization: str = "all",
+    ) -> None:
+        if threads < 0:
+            raise BackendError(f"found threads={threads}; asked for 0 (all cores) or more.")
+        if optimization not in _LEVELS:
+            raise BackendError(
+                f"found optimization={optimization!r}; asked for one of {', '.join(_LEVELS)}."
+            )
+        names = [providers] if isinstance(providers, str) else providers
+        self._providers = [provider_name(name) for name in names]
+        self._threads = threads
+        self._spinning = spinning
+        self._optimization = optimization
+        self._session: Any = None
+        self.framework = "ONNX Runtime"
+
+    def load(self, benchmark: Benchmark, model: Path | None, dataset: Dataset) -> None:
+        import onnxruntime
+
+        if model is None or not model.is_file():
+            raise BackendError(
+                f"found no model file at {model}; asked for an ONNX model of {benchmark.name}. "
+                "Name one with the model option."
+            )
+        # get_all_providers() lists what could have been compiled in, not what is there.
+        available = onnxruntime.get_available_providers()
+        absent = [name for name in self._providers if name not in available]
+        if absent or not self._providers:
+            raise BackendError(
+                f"found the execution providers {', '.join(available)}; asked for "
+                f"{', '.join(self._providers) or 'none'}. Install the ONNX Runtime build that "
+                "has it (for CUDA: onnxruntime-gpu in place of onnxruntime), or choose one that "
+                "is there."
+            )
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = self._threads
+        # Inference is one graph at a time; a second pool would only compete for the cores.
+        options.inter_op_num_threads = 1
+        options.graph_optimization_level = getattr(
+            onnxruntime.GraphOptimizationLevel, f"ORT_{self._level()}"
+        )
+        options.add_session_config_entry(
+            "session.intra_op.allow_spinning", "1" if self._spinning else "0"
+        )
+        options.log_severity_level = 3
+        try:
+            session = onnxruntime.InferenceSession(
+                str(model), options, providers=list(self._providers)
+            )
+        except Exception as error:
+            raise BackendError(
+                f"{model}: ONNX Runtime {onnxruntime.__version__} cannot load it: {error}"
+            ) from error
+        session.disable_fallback()
+        self._verify_providers(session.get_providers())
+        _verify_signature(session, benchmark, model)
+        self._outputs = [tensor.name for tensor in benchmark.outputs]
+        self._session = session
+        self._run = session.run
+        self.framework = (
+            f"ONNX Runtime {onnxruntime.__version__} ({', '.join(self._providers)}, "
+            f"{self._threads or 'default'} intra-op threads, "
+            f"{'spinning' if self._spinning else 'no spinning'})"
+        )
+
+    def _level(self) -> str:
+        return {
+            "disable": "DISABLE_ALL",
+            "basic": "ENABLE_BASIC",
+            "extended": "ENABLE_EXTENDED",
+            "all": "ENABLE_ALL",
+        }[self._optimization]
+
+    def _verify_providers(self, got: Sequence[str]) -> None:
+        # The runtime appends the CPU for what others cannot do; a provider that failed to start
+        # is simply gone from this list.
+        if list(got[: len(self._providers)]) != self._providers:
+            raise BackendError(
+                f"found a session on {', '.join(got)}; asked for {', '.join(self._providers)}. "
+                "The provider did not start: look at its driver and libraries; a result must not "
+                "come from another device than the one named."
+            )
+
+    def infer(
+        self, feed: Mapping[str, NDArray[Any]], indices: Sequence[int]
+    ) -> Sequence[NDArray[Any]]:
+        outputs: Sequence[NDArray[Any]] = self._run(self._outputs, feed)
+        return outputs
+
+    def close(self) -> None:
+        self._session = None
+        self._run = None
+
+
+def _verify_signature(session: Any, benchmark: Benchmark, model: Path) -> None:
+    for what, tensors, asked in (
+        ("inputs", session.get_inputs(), benchmark.inputs),
+        ("outputs", session.get_outputs(), benchmark.outputs),
+    ):
+        found = {tensor.name: tensor.shape for tensor in tensors}
+        for tensor in asked:
+            shape = found.get(tensor.name)
+            fits = shape is not None and len(shape) == len(tensor.shape)
+            if fits:
+                # A symbolic or unknown dimension of the graph takes any size.
+                fits = all(
+                    want is None or not isinstance(have, int) or have == want
+                    for have, want in zip(shape, tensor.shape, strict=True)
+                )
+            if not fits:
+                raise BackendError(
+                    f"{model}: found {what} {found}; asked for {tensor.name!r} of shape "
+                    f"{list(tensor.shape)} (None: the batch). Use a model of {benchmark.name}'s "
+                    "signature."
+                )

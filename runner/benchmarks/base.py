@@ -1,0 +1,79 @@
+"""What a benchmark is to the runner: a signature, a data set, an encoding and a metric."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from runner.datasets import Dataset
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A model input or output; None in `shape` stands for the batch."""
+
+    name: str
+    shape: tuple[int | None, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Score:
+    """An accuracy run judged: `value` in the metric's unit, `line` as accuracy.txt holds it."""
+
+    metric: str
+    value: float
+    line: str
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One task.  Everything the runner must know of it; nothing else in the runner names it.
+
+    Attributes:
+        name: the canonical name and the result folder.
+        loadgen_model: the name LoadGen's own configuration is looked up by.
+        title: what the task is, in a sentence.
+        metric: name of the accuracy metric, as in the round data.
+        inputs, outputs: the model's signature.
+        models: weight data type ("fp32", "int8") to ONNX file.
+        weights: where the weights come from, for measurements.json.
+        data: what the samples are and where they come from, for the README.
+        quantization: how the models other than fp32 were made, for the calibration document.
+        make_dataset: opens the data set; the argument is a folder or file, None the default.
+        encode: model outputs of n samples to what the accuracy log holds: an array of one row
+            per sample, or a list of n arrays where their sizes differ.  Raises InferenceError
+            where the outputs have another shape or are not finite.
+        answer: outputs that a perfect model would give for these samples.
+        score: (accuracy log, data set) to the metric.
+        payload_bytes: rough size of one encoded answer, to estimate the log.
+        performance_sample_count: samples held in memory in a performance run.
+        batch_size: samples in one inference in Offline.
+        server_batch_size: most samples in one inference in Server.
+        backend_options: by backend name, options that suit this model if the user sets none.
+    """
+
+    name: str
+    loadgen_model: str
+    title: str
+    metric: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    models: Mapping[str, Path]
+    weights: str
+    data: str
+    quantization: str
+    make_dataset: Callable[[Path | None], Dataset]
+    encode: Callable[[Sequence[NDArray[Any]], int], NDArray[Any] | list[NDArray[Any]]]
+    answer: Callable[[Dataset, Sequence[int]], list[NDArray[Any]]]
+    score: Callable[[Path, Dataset], Score]
+    payload_bytes: int
+    performance_sample_count: int
+    batch_size: int = 32
+    server_batch_size: int = 8
+    backend_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -1,0 +1,89 @@
+"""Image classification on real handwritten digits: the benchmark that needs no download.
+
+Answers are logged as int32 class ids, little-endian, the way image classification logs them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runner.benchmarks.base import Benchmark, Score, Tensor
+from runner.datasets import Dataset
+from runner.datasets.digits import INPUT, SIDE, Digits
+from runner.errors import InferenceError
+
+MODELS = Path(__file__).parent / "models"
+CLASSES = 10
+
+
+def encode(outputs: Sequence[NDArray[Any]], count: int) -> NDArray[np.int32]:
+    """Logits (count, 10) to class ids (count,), int32.
+
+    Raises:
+        InferenceError: another number of outputs, another shape, or a winning logit that is NaN
+            or infinite (argmax takes NaN for the largest, so looking at the winner is enough).
+    """
+    if len(outputs) != 1:
+        raise InferenceError(f"found {len(outputs)} model outputs; asked for 1, the logits.")
+    logits = outputs[0]
+    if logits.shape != (count, CLASSES):
+        raise InferenceError(
+            f"found logits of shape {list(logits.shape)}; asked for [{count}, {CLASSES}]."
+        )
+    if count == 1:  # SingleStream: a tenth of what the general way costs
+        best = int(logits.argmax())
+        winner = logits.item(best)
+        if not math.isfinite(winner):
+            raise InferenceError(f"found a logit that is {winner}; asked for finite numbers.")
+        return np.array((best,), np.int32)
+    chosen = logits.argmax(1)
+    if not np.isfinite(logits[np.arange(count), chosen]).all():
+        raise InferenceError("found logits that are NaN or infinite; asked for finite numbers.")
+    return chosen.astype(np.int32)
+
+
+def answer(dataset: Dataset, indices: Sequence[int]) -> list[NDArray[Any]]:
+    labels = cast(Digits, dataset).labels
+    return [np.eye(CLASSES, dtype=np.float32)[labels[np.asarray(indices)]]]
+
+
+def score(log: Path, dataset: Dataset) -> Score:
+    from checker.accuracy.top1 import score_log
+
+    result = score_log(log, cast(Digits, dataset).labels)
+    return Score("acc", result.accuracy, result.line())
+
+
+DIGITS = Benchmark(
+    name="digits",
+    loadgen_model="digits",
+    title="image classification of handwritten digits, 10 classes",
+    metric="acc",
+    inputs=(Tensor(INPUT, (None, 1, SIDE, SIDE), "float32"),),
+    outputs=(Tensor("logits", (None, CLASSES), "float32"),),
+    models={"fp32": MODELS / "digits_fp32.onnx", "int8": MODELS / "digits_int8.onnx"},
+    weights="digits_fp32.onnx, trained by runner/benchmarks/train_digits.py",
+    data=(
+        "UCI Optical Recognition of Handwritten Digits (CC BY 4.0): 500 held-out 8x8 images, "
+        "scaled to 28x28 by bilinear interpolation, grey values 0..1"
+    ),
+    quantization=(
+        "Static post-training quantisation with onnxruntime.quantization: QDQ form, INT8 "
+        "activations and INT8 weights (per channel), ranges by minimum and maximum over 100 "
+        "training images (the array 'calibration' of runner/datasets/data/digits.npz)"
+    ),
+    make_dataset=Digits,
+    encode=encode,
+    answer=answer,
+    score=score,
+    payload_bytes=4,
+    performance_sample_count=500,
+    # A model of 30 us an image loses more by waking a second thread than it gains.
+    backend_options={"onnxruntime": {"threads": 1}},
+)

@@ -1,0 +1,50 @@
+"""What can go wrong in a measurement, as exceptions whose text says how to mend it."""
+
+from __future__ import annotations
+
+
+class RunnerError(Exception):
+    """Base of every error the runner raises on purpose."""
+
+
+class SettingsError(RunnerError):
+    """The settings contradict each other, the round or LoadGen."""
+
+
+class UserConfError(SettingsError):
+    """A user.conf line is unknown, forbidden or has a wrong value; `line` is 1-based."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class OutputError(RunnerError):
+    """The output folder cannot take the result (permissions, space, an older result)."""
+
+
+class DatasetError(RunnerError):
+    """The data set is absent, incomplete or of another shape."""
+
+
+class BackendError(RunnerError):
+    """The backend, its execution provider or the model file cannot be used as asked."""
+
+
+class InferenceError(RunnerError):
+    """An inference raised or gave outputs that no result may rest on."""
+
+
+class ResourceError(RunnerError):
+    """The run needs more memory or disk than the machine has free."""
+
+
+class RunFailed(RunnerError):
+    """A LoadGen run ended without a usable log; the text carries the first cause."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C: the run was ended and nothing of it is claimed.
+
+    A KeyboardInterrupt, so that callers that know nothing of the runner leave with 130.
+    """

@@ -1,0 +1,42 @@
+"""How a measurement tells its caller what it does: events, never prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+Phase = Literal["start", "load", "warm-up", "ready", "running", "done", "warning", "failed"]
+
+
+@dataclass(frozen=True)
+class Event:
+    """One step of a run.
+
+    `phase`: "start", "load" (model and data set), "warm-up", "ready" (LoadGen begins; `message`
+    holds the estimate), "running" (about twice a second), "warning", "done", "failed".
+    `samples`: answered so far; `rate`: samples per second so far; `elapsed_s` since LoadGen
+    began; `remaining_s`: estimated, None when not known.
+    """
+
+    phase: Phase
+    benchmark: str
+    scenario: str
+    mode: str
+    message: str = ""
+    samples: int = 0
+    rate: float = 0.0
+    elapsed_s: float = 0.0
+    remaining_s: float | None = None
+
+
+class Progress(Protocol):
+    """Anything that wants to hear of events; called in the thread that called the runner."""
+
+    def on_event(self, event: Event) -> None: ...
+
+
+class Silent:
+    """Hears everything, says nothing."""
+
+    def on_event(self, event: Event) -> None:
+        return None

@@ -1,0 +1,350 @@
+"""One LoadGen run: prepared, watched, verified; in a process of its own (see `runner.child`)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from runner import errors, logs
+from runner.benchmarks import get_benchmark
+from runner.errors import Interrupted, OutputError, RunFailed, RunnerError
+from runner.progress import Event, Progress, Silent
+from runner.settings import MODES, RunSettings
+
+FREE_DISK = 64 * 2**20  # bytes to leave on the disk beyond what the logs need
+OUTPUT_LOG = "process_output.txt"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to run.  Plain values only: it crosses a process border as JSON.
+
+    Attributes:
+        benchmark: a name of the registry, or `module:NAME`.
+        settings: see `RunSettings`.
+        backend: a name of the registry, or `module:Class`; `backend_options` are its arguments.
+        model: the model file; None for the dummy backend.
+        data: where the data set lies; None for the benchmark's default.
+        batch_size: samples in one inference (Offline), at most (Server); None: the benchmark's.
+        performance_sample_count: samples held in memory; None: the benchmark's.
+        warm_up_s: how long to measure before the run, to choose LoadGen's hints.
+    """
+
+    benchmark: str
+    settings: RunSettings
+    backend: str = "onnxruntime"
+    backend_options: Mapping[str, Any] = field(default_factory=dict)
+    model: str | None = None
+    data: str | None = None
+    batch_size: int | None = None
+    performance_sample_count: int | None = None
+    warm_up_s: float = 0.3
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A run that ended and whose logs are whole.
+
+    Attributes:
+        folder: where the logs and user.conf lie.
+        valid: LoadGen calls the result VALID and logged no error; for an accuracy run, the latter.
+        metric: what the scenario is ranked by, in `unit`; None for an accuracy run.
+        reasons: why it is not valid, in LoadGen's words.
+        detail: last value of every key of the detail log.
+        user_conf: text of the user.conf that was run.
+        framework: what executed, with versions.
+        seconds: how long LoadGen ran; `samples` is what it had answered.
+        warnings: what should be known about the result.
+    """
+
+    folder: Path
+    job: Job
+    valid: bool
+    metric: float | None
+    unit: str
+    reasons: tuple[str, ...]
+    detail: Mapping[str, Any]
+    user_conf: str
+    framework: str
+    seconds: float
+    samples: int
+    warnings: tuple[str, ...] = ()
+
+
+def measure(job: Job, folder: Path, progress: Progress | None = None) -> Measurement:
+    """Run LoadGen once; `folder` comes into being when, and only when, its logs are whole.
+
+    While it runs the logs lie in `<folder>.unfinished`; what a failed or interrupted run left
+    there is kept, under names that nobody takes for a result, with the reason in REASON.txt.
+
+    Args:
+        folder: must not exist; its parents are created.
+        progress: hears of every step.
+
+    Raises:
+        OutputError: the folder exists, cannot be written, or the disk is too full.
+        SettingsError, ResourceError, BackendError, DatasetError: found before LoadGen began.
+        InferenceError: an inference raised or gave unusable outputs; the run was ended there.
+        RunFailed: the process died or the logs are not whole.
+        Interrupted: Ctrl-C.
+    """
+    listener = progress or Silent()
+    benchmark = get_benchmark(job.benchmark)
+    job.settings.conf()
+    batch_size = benchmark.batch_size
+    if job.settings.scenario == "Server":
+        batch_size = benchmark.server_batch_size
+    whole = replace(
+        job,
+        batch_size=job.batch_size or batch_size,
+        performance_sample_count=(
+            job.performance_sample_count or benchmark.performance_sample_count
+        ),
+    )
+    where = _Where(benchmark.name, job.settings.scenario, job.settings.mode, listener)
+    staging = _prepare(folder, whole, benchmark.payload_bytes)
+    try:
+        done = _Child(whole, staging, where).run()
+        detail, error_texts = logs.verify(staging, job.settings.mode, done["total"])
+        result = _judge(whole, staging, done, detail, error_texts)
+    except KeyboardInterrupt:
+        _disown(staging, "interrupted", "Interrupted (Ctrl-C).")
+        where.say("failed", "interrupted")
+        raise Interrupted(f"{where.text}: interrupted; nothing of the run is claimed") from None
+    except RunnerError as error:
+        _disown(staging, "failed", str(error))
+        where.say("failed", str(error))
+        raise
+    (staging / OUTPUT_LOG).unlink(missing_ok=True)
+    (staging / logs.TRACE).unlink(missing_ok=True)
+    staging.rename(folder)
+    where.say("done", "valid" if result.valid else "; ".join(result.reasons) or "not valid")
+    return replace(result, folder=folder)
+
+
+class _Where:
+    """Names the run in every event."""
+
+    def __init__(self, benchmark: str, scenario: str, mode: str, listener: Progress) -> None:
+        self.text = f"{benchmark} {scenario} {mode} run"
+        self._names = (benchmark, scenario, mode)
+        self._listener = listener
+
+    def say(self, phase: Any, message: str = "", **numbers: Any) -> None:
+        self._listener.on_event(Event(phase, *self._names, message, **numbers))
+
+
+def _prepare(folder: Path, job: Job, payload_bytes: int) -> Path:
+    """Create the staging folder and see that the logs will fit."""
+    if folder.exists():
+        raise OutputError(
+            f"{folder}: found something there already; asked for a name that is free. Choose "
+            "another folder or move the older run away."
+        )
+    staging = _free_name(folder.with_name(folder.name + ".unfinished"))
+    try:
+        staging.mkdir(parents=True)
+        with tempfile.TemporaryFile(dir=staging) as probe:
+            probe.write(b"0" * 4096)
+            probe.flush()
+        free = shutil.disk_usage(staging).free
+    except OSError as error:
+        raise OutputError(
+            f"{folder}: cannot be written ({error.strerror or error}); asked for a folder that "
+            "LoadGen can write its logs to. Choose another or mend its permissions."
+        ) from error
+    samples = 100_000  # a data set's size is not known before it is opened; few are larger
+    need = FREE_DISK
+    if job.settings.mode == "accuracy":
+        need += samples * (2 * payload_bytes + 64)
+    if free < need:
+        staging.rmdir()
+        raise OutputError(
+            f"{folder}: found {free / 2**20:.0f} MiB free on the disk; asked for "
+            f"{need / 2**20:.0f} MiB. Free some space or choose another disk."
+        )
+    return staging
+
+
+def _free_name(path: Path) -> Path:
+    number, name = 1, path
+    while name.exists():
+        number += 1
+        name = path.with_name(f"{path.name}-{number}")
+    return name
+
+
+def _disown(staging: Path, word: str, reason: str) -> None:
+    """Keep what a run left, so that neither a person nor a checker takes it for a result."""
+    with contextlib.suppress(OSError):
+        for name in (logs.SUMMARY, logs.DETAIL, logs.ACCURACY, logs.TRACE):
+            source = staging / name
+            if source.exists():
+                source.rename(staging / f"{word}-{name}")
+        (staging / "REASON.txt").write_text(reason + "\n", encoding="utf-8")
+        staging.rename(_free_name(staging.with_name(staging.name.replace("unfinished", word))))
+
+
+class _Child:
+    """The measuring process, seen from outside."""
+
+    def __init__(self, job: Job, staging: Path, where: _Where) -> None:
+        self._job = job
+        self._staging = staging
+        self._where = where
+        self._estimate: float | None = None
+        self._warnings: list[str] = []
+
+    def run(self) -> dict[str, Any]:
+        """Start it, pass its events on, and return its "done" event."""
+        self._where.say("start")
+        read, write = os.pipe()
+        environment = dict(os.environ)
+        # The child finds what this process finds, also where it runs from a source tree.
+        environment["PYTHONPATH"] = os.pathsep.join(
+            dict.fromkeys(str(Path(entry or ".").resolve()) for entry in sys.path)
+        )
+        output = self._staging / OUTPUT_LOG
+        with output.open("wb") as sink, os.fdopen(read, encoding="utf-8") as events:
+            try:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "runner.child", str(write)],
+                    stdin=subprocess.PIPE,
+                    stdout=sink,
+                    stderr=subprocess.STDOUT,
+                    pass_fds=(write,),
+                    env=environment,
+                    # Its own session: Ctrl-C reaches it through this process only.
+                    start_new_session=True,
+                )
+            finally:
+                os.close(write)
+            last: dict[str, Any] = {}
+            try:
+                assert process.stdin is not None
+                with contextlib.suppress(BrokenPipeError):
+                    process.stdin.write(self._message())
+                    process.stdin.flush()
+                for line in events:
+                    last = json.loads(line)
+                    self._on_event(last)
+                code = process.wait()
+            finally:
+                _kill(process)
+        if last.get("event") == "failed":
+            self._raise(last)
+        if code != 0 or last.get("event") != "done":
+            raise RunFailed(
+                f"{self._where.text}: the measuring process ended by {_ending(code)} without a "
+                f"result. Its last words: {_tail(output)}"
+            )
+        return {**last, "warnings": self._warnings}
+
+    def _message(self) -> bytes:
+        job = asdict(self._job)
+        job["folder"] = str(self._staging.resolve())
+        job["backend_options"] = dict(self._job.backend_options)
+        for name in ("model", "data"):
+            job[name] = job[name] and str(Path(job[name]).resolve())
+        return json.dumps(job).encode() + b"\n"
+
+    def _on_event(self, event: dict[str, Any]) -> None:
+        kind = event["event"]
+        if kind == "phase":
+            self._where.say(event["phase"], event["message"])
+        elif kind == "warning":
+            self._warnings.append(event["message"])
+            self._where.say("warning", event["message"])
+        elif kind == "ready":
+            self._estimate = event["seconds"]
+            text = f"{event['total']} samples in the data set"
+            if self._job.settings.mode == "performance":
+                text = (
+                    f"about {event['seconds']:.0f} s, {event['queries']:,} pre-generated, "
+                    f"{event['memory_bytes'] / 1e6:.0f} MB"
+                )
+            self._where.say("ready", text, remaining_s=self._estimate)
+        elif kind == "progress":
+            elapsed, samples = event["elapsed"], event["samples"]
+            self._where.say(
+                "running",
+                samples=samples,
+                rate=samples / elapsed if elapsed else 0.0,
+                elapsed_s=elapsed,
+                remaining_s=None if self._estimate is None else max(0, self._estimate - elapsed),
+            )
+
+    def _raise(self, event: dict[str, Any]) -> None:
+        (self._staging / "traceback.txt").write_text(event["traceback"], encoding="utf-8")
+        kind = getattr(errors, event["kind"], RunFailed)
+        message = f"{self._where.text}: {event['message']}"
+        if kind is errors.InferenceError:
+            message += " The run was ended there and nothing of it is claimed."
+        if kind is errors.UserConfError:
+            kind = errors.SettingsError
+        raise kind(message)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End the process and whatever it started; harmless when it has ended."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+
+
+def _ending(code: int) -> str:
+    if code < 0:
+        with contextlib.suppress(ValueError):
+            return f"signal {signal.Signals(-code).name}"
+    return f"exit status {code}"
+
+
+def _tail(path: Path) -> str:
+    text = path.read_text(encoding="utf-8", errors="replace").strip()
+    return text[-1500:] or "(none)"
+
+
+def _judge(
+    job: Job, folder: Path, done: dict[str, Any], detail: dict[str, Any], error_texts: list[str]
+) -> Measurement:
+    reasons = [f"LoadGen error: {text}" for text in error_texts]
+    metric: float | None = None
+    unit = ""
+    if job.settings.mode == MODES[0]:
+        key, factor, unit = logs.METRICS[job.settings.scenario]
+        value = detail.get(key)
+        if isinstance(value, (int, float)):
+            metric = value * factor
+        if detail["result_validity"] != "VALID":
+            reason = detail.get("result_invalid_reason") or detail["result_validity"]
+            reasons.append(" ".join(str(reason).split()))
+        elif not metric or metric <= 0:
+            reasons.append(f"found {key} = {value}; asked for a positive number")
+    return Measurement(
+        folder=folder,
+        job=job,
+        valid=not reasons,
+        metric=metric,
+        unit=unit,
+        reasons=tuple(reasons),
+        detail=detail,
+        user_conf=(folder / "user.conf").read_text(encoding="utf-8"),
+        framework=done["framework"],
+        seconds=done["seconds"],
+        samples=done["samples"],
+        warnings=tuple(done["warnings"]),
+    )
