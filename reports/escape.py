@@ -84,9 +84,13 @@ def markdown_text(text: str, limit: int = MESSAGE_LIMIT) -> str:
 
 def markdown_html(text: str, limit: int = NAME_LIMIT) -> str:
     """Text inside an HTML tag of a GitHub comment, where backslashes would be shown."""
-    return _unlinked(html.escape(one_line(text, limit), quote=False)).replace(
-        "#", "<span>#</span>"
-    )
+
+    def entity(match: re.Match[str]) -> str:
+        mark = match.group()
+        return "<span>#</span>" if mark == "#" else f"&#{ord(mark)};"
+
+    safe = html.escape(one_line(text, limit), quote=False)
+    return _unlinked(_MARKDOWN_SPECIAL.sub(entity, safe))
 
 
 def _unlinked(safe: str) -> str:

@@ -6,9 +6,8 @@ at". Found and expected values are short texts that fit into a message as they a
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -69,12 +68,21 @@ def matching_builds(facts: RunFacts, logged: Sequence[Sequence[int]]) -> list[Bu
     ``logged`` holds every ``loaded_qsl_set`` of the run in order: one in a performance run, one or
     more in an accuracy run. Very small data sets may fit several builds.
     """
-    return [
-        Build(library, shuffled)
-        for shuffled in shuffled_counts(facts)
-        for library in Library
-        if _first_difference(facts, logged, Build(library, shuffled)) is None
-    ]
+    return list(_builds(facts, logged))
+
+
+def _builds(facts: RunFacts, logged: Sequence[Sequence[int]]) -> Iterator[Build]:
+    for build in _every_build(facts):
+        if _first_difference(facts, logged, build) is None:
+            yield build
+
+
+def _every_build(facts: RunFacts) -> Iterator[Build]:
+    if facts.performance_count < 1:
+        return
+    for shuffled in shuffled_counts(facts):
+        for library in Library:
+            yield Build(library, shuffled)
 
 
 def _first_difference(
@@ -101,18 +109,17 @@ def _first_difference(
 def check_loaded_set(facts: RunFacts, logged: Sequence[Sequence[int]]) -> Outcome:
     """Whether the loaded sample sets are those that the QSL seed gives under any known library.
 
-    ``logged`` is as for :func:`matching_builds`. The disagreement shown is the one with the build
-    that comes nearest (most equal entries at the start).
+    ``logged`` is as for :func:`matching_builds`. A disagreement is shown against the newest build.
     """
     if not logged:
         return NotReplayed("the log has no loaded_qsl_set")
     if facts.performance_count < 1:
         return NotReplayed("effective_performance_sample_count is 0")
-    builds = matching_builds(facts, logged)
-    if builds:
-        return Agreement(sum(map(len, logged)), builds[0].library.value)
-    nearest = Build(Library.GNU_11, shuffled_counts(facts)[-1])
-    first = _first_difference(facts, logged, nearest)
+    build = next(_builds(facts, logged), None)
+    if build is not None:
+        return Agreement(sum(map(len, logged)), build.library.value)
+    newest = Build(Library.GNU_11, shuffled_counts(facts)[-1])
+    first = _first_difference(facts, logged, newest)
     assert first is not None
     return first
 
@@ -126,6 +133,13 @@ def logged_sets(facts: RunFacts, logged: Sequence[Sequence[int]]) -> list[Loaded
     ]
 
 
+def _assumed_sets(facts: RunFacts) -> list[LoadedSet]:
+    """Sets of the right sizes for a log that shows none; their order does not matter here."""
+    if facts.performance_count < 1:
+        return []
+    return expected_sets(facts, shuffled_counts(facts)[0], Library.GNU_11)
+
+
 def check_schedule(
     facts: RunFacts,
     logged: Sequence[Sequence[int]],
@@ -136,22 +150,26 @@ def check_schedule(
 ) -> Outcome:
     """Whether the generated query counts and durations follow from the settings and the seed.
 
-    ``logged`` holds the loaded sets; ``query_counts`` and ``durations_ns`` the values of
+    ``logged`` holds the loaded sets, and may be empty for the logs of v0.5, which do not show them
+    in accuracy runs; ``query_counts`` and ``durations_ns`` the values of
     ``generated_query_count`` and ``generated_query_duration``, one for each loaded set, in order.
     Where the target rate is printed rounded, the log agrees if any rate that is printed so gives
     both values exactly. Schedules of more than ``limit`` queries are not replayed.
     """
-    if not (len(logged) == len(query_counts) == len(durations_ns) > 0):
+    sets = logged_sets(facts, logged) if logged else _assumed_sets(facts)
+    if not (len(sets) == len(query_counts) == len(durations_ns) > 0):
         return NotReplayed(
-            f"{len(logged)} loaded sets, {len(query_counts)} counts and "
+            f"{len(sets)} loaded sets, {len(query_counts)} counts and "
             f"{len(durations_ns)} durations do not belong together"
         )
-    outcomes = [
-        _compare_schedule(possible, logged, query_counts, durations_ns, limit)
-        for possible in _possible_facts(facts)
-    ]
-    # Without the permutation key either loop may be right; the first one is the commoner.
-    return next((found for found in outcomes if isinstance(found, Agreement)), outcomes[0])
+    first: Outcome | None = None
+    for possible in _possible_facts(facts):
+        outcome = _compare_schedule(possible, sets, query_counts, durations_ns, limit)
+        if not isinstance(outcome, Disagreement):
+            return outcome
+        first = first or outcome
+    assert first is not None
+    return first
 
 
 def _possible_facts(facts: RunFacts) -> list[RunFacts]:
@@ -163,14 +181,13 @@ def _possible_facts(facts: RunFacts) -> list[RunFacts]:
 
 def _compare_schedule(
     facts: RunFacts,
-    logged: Sequence[Sequence[int]],
+    sets: Sequence[LoadedSet],
     query_counts: Sequence[int],
     durations_ns: Sequence[int],
     limit: int,
 ) -> Outcome:
     how = "exact"
-    pairs = zip(logged_sets(facts, logged), query_counts, durations_ns, strict=True)
-    for loaded, count, duration in pairs:
+    for loaded, count, duration in zip(sets, query_counts, durations_ns, strict=True):
         try:
             plan = query_plan(facts, loaded, limit=limit)
             if (plan.query_count, plan.duration_ns) == (count, duration):
@@ -231,24 +248,34 @@ def check_query_order(
 ) -> Outcome:
     """Whether the records of an accuracy log stand in the order that the seeds give.
 
-    ``logged`` holds the loaded sets of the detail log of the same run, ``records`` pairs of
-    ``seq_id`` and ``qsl_idx`` in any order and with any gaps; a sample cut off by truncation must
-    not be among them. ``builds`` limits the libraries tried, by default to those that give the
-    loaded sets. Runs with a sequence number above ``limit`` are not replayed.
+    ``logged`` holds the loaded sets of the detail log of the same run, and may be empty if the log
+    does not show them; ``records`` are pairs of ``seq_id`` and ``qsl_idx`` in any order and with
+    any gaps; a sample cut off by truncation must not be among them. ``builds`` limits the libraries
+    tried, by default to those that give the loaded sets. Runs with a sequence number above
+    ``limit`` are not replayed.
     """
     pairs = np.array(list(records), dtype=np.int64).reshape(-1, 2)
     if not pairs.size:
         return NotReplayed("no records")
     if int(pairs[:, 0].max()) > limit:
         return NotReplayed(f"more than {limit} samples")
-    builds = matching_builds(facts, logged) if builds is None else builds
-    if not builds:
-        return NotReplayed("the loaded set does not follow from its seed")
     first: Disagreement | None = None
-    libraries = dict.fromkeys(build.library for build in builds)
-    for possible, library in itertools.product(_possible_facts(facts), libraries):
+    # Taken one by one, since the first build is nearly always the right one.
+    if builds is not None:
+        candidates: Iterable[Build] = builds
+    elif logged:
+        candidates = _builds(facts, logged)
+    else:
+        candidates = _every_build(facts)
+    pairings = ((build, possible) for build in candidates for possible in _possible_facts(facts))
+    for build, possible in pairings:
+        library = build.library
+        if logged:
+            sets = logged_sets(facts, logged)
+        else:
+            sets = expected_sets(facts, build.shuffled, library)
         try:
-            found = _order_difference(possible, logged, pairs, library, limit)
+            found = _order_difference(possible, sets, pairs, library, limit)
         except TooLong as error:
             return NotReplayed(str(error))
         except ValueError as error:
@@ -256,20 +283,18 @@ def check_query_order(
         if found is None:
             return Agreement(len(pairs), library.value)
         first = first or found
-    assert first is not None
-    return first
+    return first or NotReplayed("the loaded set does not follow from its seed")
 
 
 def _order_difference(
     facts: RunFacts,
-    logged: Sequence[Sequence[int]],
+    sets: Sequence[LoadedSet],
     pairs: Int64Array,
     library: Library,
     limit: int,
 ) -> Disagreement | None:
     seq_ids, indices = pairs[:, 0], pairs[:, 1]
     start = 0
-    sets = logged_sets(facts, logged)
     for number, loaded in enumerate(sets):
         if number + 1 < len(sets) or facts.accuracy:
             end = start + query_plan(facts, loaded, limit=limit).sample_count
@@ -311,7 +336,10 @@ def check_sampling(
     """
     if facts.accuracy:
         return NotReplayed("an accuracy run logs every sample")
-    probability = sampling_probability(facts)
+    lowest = highest = sampling_probability(facts)
+    if facts.generation is Generation.V1:
+        # LoadGen called itself ".5a1" in v0.5, v0.7 and v1.0, and the rule changed between them.
+        highest = max(lowest, sampling_probability(facts, count_minimum=False))
     found = np.unique(np.array(list(seq_ids), dtype=np.int64))
     if not found.size and issued is None:
         return NotReplayed("no records")
@@ -322,7 +350,7 @@ def check_sampling(
     else:
         every = sampling_values(facts, np.arange(max(issued, int(found.max(initial=-1)) + 1)))
         values = every[found]
-    wrong = found[values > probability * (1 + 1e-5)]
+    wrong = found[values > highest * (1 + 1e-5)]
     if wrong.size:
         return Disagreement(
             f"logged samples ({wrong.size} of {found.size} were not picked)",
@@ -331,7 +359,7 @@ def check_sampling(
         )
     checked = found.size
     if issued is not None:
-        picked = np.flatnonzero(every[:issued] <= probability * (1 - 1e-5))
+        picked = np.flatnonzero(every[:issued] <= lowest * (1 - 1e-5))
         missing = np.setdiff1d(picked, found, assume_unique=True)
         if missing.size:
             return Disagreement(

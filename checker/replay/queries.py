@@ -35,7 +35,7 @@ class LoadedSet:
     distinct: int
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=128)
 def _whole_order(seed: int, total: int, library: Library) -> Int64Array:
     order = list(range(total))
     shuffle_in_place(order, Stream(seed), library)
@@ -283,11 +283,12 @@ def sample_indices(
     return np.where(inside, loaded.samples[np.where(inside, places, 0)], -1)
 
 
-def sampling_probability(facts: RunFacts) -> float:
+def sampling_probability(facts: RunFacts, *, count_minimum: bool = True) -> float:
     """The chance of a sample to be logged in a performance run; 1 in an accuracy run.
 
     A sampling target is divided by the number of samples that LoadGen expects, which it derives
-    from the settings and not from the queries that it generated.
+    from the settings and not from the queries that it generated. Since LoadGen 1.0 that number is
+    at least the minimum that the run needs; ``count_minimum=False`` leaves this out.
     """
     if facts.accuracy:
         return 1.0
@@ -299,7 +300,9 @@ def sampling_probability(facts: RunFacts) -> float:
     else:
         expected *= facts.samples_per_query
         least = facts.min_query_count * facts.samples_per_query
-    return facts.accuracy_log_sampling_target / max(expected, least, 1)
+    if count_minimum:
+        expected = max(expected, least)
+    return facts.accuracy_log_sampling_target / max(expected, 1)
 
 
 def sampling_values(facts: RunFacts, seq_ids: Int64Array) -> Float64Array:

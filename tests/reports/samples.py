@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from schemas.report import (
     FORMAT,
     FORMAT_VERSION,
@@ -437,3 +439,30 @@ def whole_round(count: int = 2000) -> Report:
                 )
             )  # fmt: skip
     return report(results, findings, rules=RULES)
+
+
+def later() -> Report:
+    """The varied report after some work: one result mended, one gone, one new, others changed."""
+    before = varied()
+    server, offline, interactive, edge, _ = before.results
+    replace = msgspec.structs.replace
+    results = [
+        replace(server, metric=Metric("result_completed_tokens_per_second", 110000.0, "Tokens/s")),
+        replace(offline, power=None),
+        replace(
+            interactive,
+            status="valid",
+            accuracy=[replace(interactive.accuracy[0], value=44.1, passed=True)],
+        ),
+        edge,
+        result(benchmark="whisper", directory="whisper", scenario="Offline"),
+    ]
+    findings = [
+        replace(f, waived=Waived("known", "Example")) if f.rule == "D101" else f
+        for f in before.findings
+        if f.rule not in ("A101", "P104")
+    ]
+    findings.append(
+        Finding("P104", "min-query-count", "error", "run issued 3 queries", "closed/new/path", 1)
+    )
+    return report(results, findings, rules=RULES, tree="submission-2")

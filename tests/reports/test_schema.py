@@ -85,5 +85,11 @@ def test_reports_obey_the_schema(index: int) -> None:
 def test_schema_refuses_what_is_no_report() -> None:
     validator = jsonschema.Draft202012Validator(json.loads(FILE.read_text(encoding="utf-8")))
     document = json.loads(reports.render(samples.varied(), "json"))
-    for change in ({"format": "other"}, {"format_version": 2}, {"results": {}}, {"summary": None}):
+    changes: tuple[dict[str, Any], ...] = (
+        {"format": "other"},
+        {"format_version": 2},
+        {"results": {}},
+        {"summary": None},
+    )
+    for change in changes:
         assert not validator.is_valid(document | change), change

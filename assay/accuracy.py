@@ -1,0 +1,126 @@
+"""``assay accuracy`` and ``assay truncate``: recomputing a metric, and shortening its log."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from assay.progress import Line
+
+if TYPE_CHECKING:
+    from checker.accuracy.gate import Gate
+    from schemas.round import Round
+
+Write = Callable[[str], None]
+
+
+def _bytes(line: Line, what: str) -> Callable[[int, int], None]:
+    def progress(done: int, total: int) -> None:
+        share = f" {100 * done // total} %" if total else ""
+        line.show(f"{what}{share} ({done / 1e6:.0f} MB)")
+
+    return progress
+
+
+def _round_of(benchmark: str, asked: str | None) -> tuple[Round | None, str]:
+    """The round whose gate applies and the benchmark's name in it."""
+    from assay.cli import Usage
+    from checker.discover import benchmark_name
+    from schemas import UnknownRound, load_round, round_names
+
+    try:
+        names = [asked] if asked else list(reversed(round_names()))
+        for name in names:
+            round = load_round(name)
+            found = benchmark_name(benchmark, round, {}, "closed")
+            if found is not None:
+                return round, found
+    except UnknownRound as error:
+        raise Usage(str(error)) from error
+    if asked:
+        known = ", ".join(load_round(asked).benchmarks)
+        raise Usage(f"round {asked} has no benchmark {benchmark!r}; it has {known}")
+    return None, benchmark
+
+
+def gates_of(round: Round, benchmark: str) -> list[Gate]:
+    """A round's lower and upper bounds on a benchmark's metrics."""
+    from checker.accuracy.gate import Gate
+
+    rules = round.benchmarks[benchmark]
+    limits = {gate.metric: gate.bound for gate in rules.accuracy_limits}
+    gates = [
+        Gate(gate.metric, gate.reference, 1.0 if gate.factor is None else gate.factor,
+             limits.pop(gate.metric, None))
+        for gate in rules.accuracy
+    ]  # fmt: skip
+    return gates + [Gate(metric, None, 1.0, bound) for metric, bound in limits.items()]
+
+
+def recompute(options: argparse.Namespace, write: Write, say: Write) -> int:
+    """Run ``assay accuracy``: 0 the gate is reached, 1 it is not, 2 it cannot be computed."""
+    from assay.cli import EXIT_ERRORS, EXIT_OK, EXIT_USAGE, Usage
+    from checker.accuracy import registry
+    from checker.accuracy.problem import AccuracyError
+
+    round, name = _round_of(options.benchmark, options.round)
+    gates = gates_of(round, name) if round is not None else []
+    line = Line(enabled=not options.no_progress)
+    try:
+        result = registry.score(
+            options.run, name, options.data, gates=gates, backup=options.backup,
+            progress=_bytes(line, "reading the accuracy log"),
+        )  # fmt: skip
+    except AccuracyError as error:
+        raise Usage(str(error)) from error
+    finally:
+        line.clear()
+    write(f"log: {result.log}\n")
+    if result.line:
+        write(f"{result.line}\n")
+    for verdict in result.verdicts:
+        write(f"{verdict.line()}" + (f" (round {round.name})" if round else "") + "\n")
+    if result.hash_agrees is not None:
+        write(f"SHA-256 {result.sha256}: {'equals' if result.hash_agrees else 'is not'} the hash in accuracy.txt\n")
+    for problem in result.problems:
+        say(f"{problem.kind}: {problem.message}")
+    for note in result.notes:
+        say(f"note: {note}")
+    if not result.scores:
+        return EXIT_USAGE
+    failed = any(not verdict.valid for verdict in result.verdicts) or result.hash_agrees is False
+    return EXIT_ERRORS if failed else EXIT_OK
+
+
+def truncate(options: argparse.Namespace, write: Write, say: Write) -> int:
+    """Run ``assay truncate``: show the plan, carry it out unless ``--dry-run``."""
+    from assay.cli import EXIT_ERRORS, EXIT_OK, EXIT_USAGE, Usage
+    from checker.accuracy import truncate as chores
+    from checker.accuracy.problem import AccuracyError
+
+    try:
+        actions = chores.plan(options.tree)
+    except (AccuracyError, OSError) as error:
+        raise Usage(str(error)) from error
+    if not actions:
+        say(f"{options.tree}: no mlperf_log_accuracy.json below it")
+        return EXIT_USAGE
+    for action in actions:
+        write(f"{action.kind:<9} {action.size:>13} bytes  {action.relative}  {action.reason}\n")
+    if options.dry_run:
+        return EXIT_OK
+    if options.backup is None:
+        raise Usage("--backup FOLDER says where the whole logs are kept; or ask for the plan with --dry-run")
+    line = Line(enabled=not options.no_progress)
+    try:
+        outcomes = chores.apply(actions, options.backup, progress=_bytes(line, "copying"))
+    except (AccuracyError, OSError) as error:
+        raise Usage(str(error)) from error
+    finally:
+        line.clear()
+    failed = [outcome for outcome in outcomes if not outcome.done]
+    for outcome in failed:
+        say(f"{outcome.action.relative}: {outcome.reason}")
+    write(f"{len(outcomes) - len(failed)} of {len(outcomes)} done; whole logs are in {options.backup}\n")
+    return EXIT_ERRORS if failed else EXIT_OK

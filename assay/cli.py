@@ -1,0 +1,446 @@
+"""The ``assay`` command: reads its arguments, calls the packages, prints what they return.
+
+Exit status: 0 checked and no error; 1 at least one finding of severity error; 2 usage error or
+nothing was checked; 130 interrupted. Standard output carries the report alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from schemas.report import Report
+
+EXIT_OK, EXIT_ERRORS, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
+
+_DIVISIONS = ("closed", "open", "network")
+
+
+class Usage(Exception):
+    """What was asked for cannot be done; the message says what can."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Returns the exit status; never raises for what a user or a tree did."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments == ["--version"]:
+        # Answered before anything else is built: scripts ask for it often.
+        import assay
+
+        _write(f"assay {assay.__version__}\n")
+        return EXIT_OK
+    parser = _parser()
+    try:
+        options = parser.parse_args(arguments)
+    except SystemExit as stop:
+        return int(stop.code or 0) if isinstance(stop.code, int | None) else EXIT_USAGE
+    if options.command is None:
+        parser.print_help(sys.stderr)
+        return EXIT_USAGE
+    handler: Callable[[argparse.Namespace], int] = options.handler
+    try:
+        return handler(options)
+    except Usage as error:
+        _say(f"assay: {error}")
+        return EXIT_USAGE
+    except BrokenPipeError:
+        # The reader went away (head, less): not an error of ours, and nothing more to say.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_OK
+    except KeyboardInterrupt:
+        _say("assay: interrupted")
+        return EXIT_INTERRUPTED
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text.rstrip("\n") + "\n")
+    sys.stderr.flush()
+
+
+def _write(text: str | bytes) -> None:
+    if isinstance(text, bytes):
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text)
+        sys.stdout.buffer.flush()
+        return
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    sys.stdout.flush()
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(EXIT_USAGE, f"assay: {message}\n{self.format_usage()}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="assay",
+        description="Submission checker, results audit and reference runner for MLPerf Inference.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and stop")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    _check_parser(commands)
+    _report_parser(commands)
+    _diff_parser(commands)
+    _rules_parser(commands)
+    _rounds_parser(commands)
+    _accuracy_parser(commands)
+    _run_parser(commands)
+    _demo_parser(commands)
+    _truncate_parser(commands)
+    return parser
+
+
+# --- check -------------------------------------------------------------------------------------
+
+
+def _check_parser(commands: Any) -> None:
+    check = commands.add_parser(
+        "check", allow_abbrev=False,
+        help="check a submission tree, a submitter, a system or one run folder",
+    )  # fmt: skip
+    check.add_argument("tree", metavar="TREE", help="folder, or a .tar, .tar.gz, .tar.xz or .zip")
+    _check_options(check)
+    check.set_defaults(handler=_check)
+
+
+def _check_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--round", metavar="R", help="v6.1 or 6.1 (default: detected from the tree)")
+    parser.add_argument("--division", action="append", choices=_DIVISIONS, help="only this division")
+    parser.add_argument("--submitter", action="append", metavar="NAME", help="only this submitter")
+    parser.add_argument("--select", action="append", metavar="ID,…", help="only these rules or families")
+    parser.add_argument("--ignore", action="append", metavar="ID,…", help="not these rules or families")
+    parser.add_argument("--waivers", type=Path, metavar="FILE", help="reviewed findings, TOML")
+    parser.add_argument("--jobs", type=_positive, metavar="N", help="worker processes (default: one a core)")
+    parser.add_argument("--strict", action="store_true", help="warnings fail too")
+    _output_options(parser)
+
+
+def _output_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--format", metavar="F", help="terminal, json, csv, html, markdown, sarif, junit, xlsx or github")
+    parser.add_argument("--output", action="append", type=Path, metavar="FILE",
+                        help="write here; the suffix names the format; may be given several times")  # fmt: skip
+    parser.add_argument("--quiet", action="store_true", help="one line only")
+    parser.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+
+
+def _positive(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+    return value
+
+
+def _names(values: list[str] | None) -> tuple[str, ...]:
+    return tuple(n.strip() for v in values or [] for n in v.split(",") if n.strip())
+
+
+def _check(options: argparse.Namespace) -> int:
+    from assay.progress import Line
+
+    line = Line(enabled=not (options.no_progress or options.quiet))
+
+    def progress(done: int, total: int) -> None:
+        line.show(f"checking {done} of {total} results", force=done == total)
+
+    formats = _formats(options)
+    try:
+        report = _checked(options, progress)
+    finally:
+        line.clear()
+    _deliver(report, options, formats)
+    return exit_status(report, strict=options.strict)
+
+
+def _checked(options: argparse.Namespace, progress: Callable[[int, int], None]) -> Report:
+    import assay
+    from checker.archive import BadArchive
+    from checker.engine import Options, check
+    from checker.rules import UnknownRule
+    from checker.waivers import BadWaivers
+    from schemas import UnknownRound, canonical_round_name
+
+    try:
+        return check(
+            options.tree,
+            Options(
+                round=canonical_round_name(options.round) if options.round else None,
+                divisions=frozenset(options.division) if options.division else None,
+                submitters=frozenset(options.submitter) if options.submitter else None,
+                select=_names(options.select),
+                ignore=_names(options.ignore),
+                waivers=options.waivers,
+                jobs=options.jobs,
+            ),
+            version=str(assay.__version__),
+            progress=progress,
+        )
+    except (FileNotFoundError, BadArchive, UnknownRule, UnknownRound, BadWaivers) as error:
+        raise Usage(str(error)) from error
+
+
+def exit_status(report: Report, *, strict: bool = False) -> int:
+    """The exit status that a report asks for."""
+    if any(f.rule == "X003" and f.waived is None for f in report.findings):
+        return EXIT_USAGE
+    if report.summary.errors or (strict and report.summary.warnings):
+        return EXIT_ERRORS
+    return EXIT_OK
+
+
+def _formats(options: argparse.Namespace) -> list[tuple[Path | None, str]]:
+    """Where to write what; raises Usage before any work is done."""
+    import reports
+
+    if options.format is not None and options.format not in reports.FORMATS:
+        raise Usage(f"unknown format {options.format!r}; the formats are {', '.join(reports.FORMATS)}")
+    if not options.output:
+        return [(None, options.format or "terminal")]
+    pairs: list[tuple[Path | None, str]] = []
+    for path in options.output:
+        if options.format is not None and len(options.output) == 1:
+            pairs.append((path, options.format))
+            continue
+        try:
+            pairs.append((path, reports.format_from_suffix(path)))
+        except reports.ReportError as error:
+            raise Usage(str(error)) from error
+    for path, _format in pairs:
+        if path is not None and not path.absolute().parent.is_dir():
+            raise Usage(f"--output {path}: there is no folder {path.absolute().parent}")
+    return pairs
+
+
+def _deliver(report: Report, options: argparse.Namespace, pairs: list[tuple[Path | None, str]]) -> None:
+    import reports
+
+    for path, format in pairs:
+        extra: dict[str, Any] = {}
+        if format == "terminal":
+            extra["quiet"] = options.quiet
+            extra["colour"] = path is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        try:
+            rendered = reports.render(report, format, **extra)
+        except reports.ReportError as error:
+            raise Usage(str(error)) from error
+        if path is None:
+            _write(rendered)
+            continue
+        data = rendered if isinstance(rendered, bytes) else rendered.encode("utf-8", "backslashreplace")
+        try:
+            path.write_bytes(data)
+        except OSError as error:
+            raise Usage(f"--output {path} cannot be written: {error.strerror}") from error
+    written = [str(path) for path, _ in pairs if path is not None]
+    if written and not options.quiet:
+        s = report.summary
+        _say(
+            f"{s.results} results, {s.valid} valid, {s.invalid} invalid; {s.errors} errors, "
+            f"{s.warnings} warnings, {s.notes} notes. Written: {', '.join(written)}"
+        )
+
+
+# --- report and diff ---------------------------------------------------------------------------
+
+
+def _report_parser(commands: Any) -> None:
+    report = commands.add_parser("report", help="render a saved JSON report", allow_abbrev=False)
+    report.add_argument("report", type=Path, metavar="REPORT.json")
+    report.add_argument("--strict", action="store_true", help="warnings fail too")
+    _output_options(report)
+    report.set_defaults(handler=_report)
+
+
+def _report(options: argparse.Namespace) -> int:
+    formats = _formats(options)
+    report = _saved(options.report)
+    _deliver(report, options, formats)
+    return exit_status(report, strict=options.strict)
+
+
+def _saved(path: Path) -> Report:
+    from schemas.report import decode
+
+    try:
+        return decode(path.read_bytes())
+    except OSError as error:
+        raise Usage(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise Usage(f"{path}: {error}") from error
+
+
+def _diff_parser(commands: Any) -> None:
+    diff = commands.add_parser("diff", help="what changed between two saved reports", allow_abbrev=False)
+    diff.add_argument("old", type=Path, metavar="OLD.json")
+    diff.add_argument("new", type=Path, metavar="NEW.json")
+    diff.set_defaults(handler=_diff)
+
+
+def _diff(options: argparse.Namespace) -> int:
+    from reports.diff import diff, to_text
+
+    found = diff(_saved(options.old), _saved(options.new))
+    _write(to_text(found))
+    return EXIT_ERRORS if found.worse else EXIT_OK
+
+
+# --- rules and rounds --------------------------------------------------------------------------
+
+
+def _rules_parser(commands: Any) -> None:
+    rules = commands.add_parser("rules", help="list the rules, or explain one", allow_abbrev=False)
+    rules.add_argument("rule", nargs="?", metavar="ID", help="a rule's id or name, or a family's letter")
+    rules.set_defaults(handler=_rules)
+
+
+def _rules(options: argparse.Namespace) -> int:
+    from checker.rule import FAMILIES
+    from checker.rules import RULES, UnknownRule, find_rule
+
+    if options.rule is None or options.rule.upper() in FAMILIES:
+        family = options.rule.upper() if options.rule else None
+        lines = []
+        for rule in RULES:
+            if family in (None, rule.family):
+                lines.append(f"{rule.id}  {rule.severity:<8} {rule.name:<32} {rule.summary}")
+        _write("\n".join(lines) + "\n")
+        return EXIT_OK
+    try:
+        rule = find_rule(options.rule)
+    except UnknownRule as error:
+        raise Usage(str(error)) from error
+    scope = ", ".join(rule.divisions) or "all"
+    _write(
+        f"{rule.id} {rule.name} ({rule.severity}; family {rule.family}, {FAMILIES[rule.family]}; "
+        f"divisions: {scope})\n\n{rule.summary}\n\nWhy: {rule.why}\nFix: {rule.fix}\nSource: {rule.source}\n"
+    )
+    return EXIT_OK
+
+
+def _rounds_parser(commands: Any) -> None:
+    rounds = commands.add_parser("rounds", help="list the rounds, show one, or compare two", allow_abbrev=False)
+    rounds.add_argument("round", nargs="?", metavar="R", help="a round, v6.1 or 6.1")
+    rounds.add_argument("--diff", metavar="R2", help="what changed from R to R2")
+    rounds.set_defaults(handler=_rounds)
+
+
+def _rounds(options: argparse.Namespace) -> int:
+    from reports import rounds
+    from schemas import UnknownRound, load_round, round_names
+
+    try:
+        if options.round is None:
+            if options.diff:
+                raise Usage("--diff compares two rounds: assay rounds R --diff R2")
+            _write(rounds.overview([load_round(name) for name in round_names()]))
+        elif options.diff:
+            _write(rounds.changes(load_round(options.round), load_round(options.diff)))
+        else:
+            _write(rounds.tables(load_round(options.round)))
+    except UnknownRound as error:
+        raise Usage(str(error)) from error
+    return EXIT_OK
+
+
+# --- accuracy and truncate ---------------------------------------------------------------------
+
+
+def _accuracy_parser(commands: Any) -> None:
+    accuracy = commands.add_parser(
+        "accuracy", allow_abbrev=False,
+        help="recompute the accuracy metric from mlperf_log_accuracy.json and ground truth",
+    )  # fmt: skip
+    accuracy.add_argument("run", type=Path, metavar="RUN", help="folder with mlperf_log_accuracy.json")
+    accuracy.add_argument("--benchmark", required=True, metavar="B")
+    accuracy.add_argument("--data", required=True, type=Path, metavar="D", help="ground truth: folder or file")
+    accuracy.add_argument("--round", metavar="R", help="whose gate to compare with (default: the newest that has B)")
+    accuracy.add_argument("--backup", type=Path, metavar="FOLDER", help="folder with the whole log, where RUN's is truncated")
+    accuracy.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+    accuracy.set_defaults(handler=_accuracy)
+
+
+def _accuracy(options: argparse.Namespace) -> int:
+    from assay.accuracy import recompute
+
+    return recompute(options, _write, _say)
+
+
+def _truncate_parser(commands: Any) -> None:
+    truncate = commands.add_parser(
+        "truncate", allow_abbrev=False,
+        help="shorten accuracy logs and add their hash to accuracy.txt; shows its plan first",
+    )  # fmt: skip
+    truncate.add_argument("tree", type=Path, metavar="TREE")
+    truncate.add_argument("--backup", type=Path, metavar="FOLDER", help="where the whole logs are kept (required unless --dry-run)")
+    truncate.add_argument("--dry-run", action="store_true", help="only show what would be done")
+    truncate.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+    truncate.set_defaults(handler=_truncate)
+
+
+def _truncate(options: argparse.Namespace) -> int:
+    from assay.accuracy import truncate
+
+    return truncate(options, _write, _say)
+
+
+# --- run and demo ------------------------------------------------------------------------------
+
+
+def _run_parser(commands: Any) -> None:
+    run = commands.add_parser(
+        "run", allow_abbrev=False,
+        help="measure a benchmark under the official LoadGen and write a submission tree",
+    )  # fmt: skip
+    run.add_argument("--benchmark", default="digits", metavar="B", help="default: digits, the embedded one")
+    run.add_argument("--scenario", action="append", metavar="S", help="SingleStream, MultiStream, Server, Offline (default: all)")
+    run.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="the submission tree; made, or added to")
+    run.add_argument("--round", metavar="R", help="whose gate and durations apply (default: demo for embedded benchmarks)")
+    run.add_argument("--division", choices=("closed", "open"), default="closed")
+    run.add_argument("--submitter", default="Assay", metavar="NAME")
+    run.add_argument("--system", metavar="NAME", help="default: made from the processor's name")
+    run.add_argument("--backend", default="onnxruntime", metavar="B", help="onnxruntime or dummy")
+    run.add_argument("--precision", default="fp32", metavar="P", help="which of the benchmark's models: fp32, int8")
+    run.add_argument("--model", type=Path, metavar="FILE", help="another ONNX file in its place")
+    run.add_argument("--data", type=Path, metavar="FOLDER", help="the data set (default: the benchmark's own)")
+    run.add_argument("--target-qps", type=float, metavar="X", help="default: found by a warm-up")
+    run.add_argument("--min-duration", type=float, metavar="SECONDS", help="default: the round's")
+    run.add_argument("--user-conf", type=Path, metavar="FILE", help="a user.conf to start from")
+    run.add_argument("--threads", type=_positive, metavar="N", help="threads of one inference")
+    run.add_argument("--provider", action="append", metavar="EP", help="ONNX Runtime execution provider; never silently replaced")
+    run.add_argument("--measure-anyway", action="store_true", help="measure although the accuracy gate is missed; goes to open")
+    run.add_argument("--overwrite", action="store_true", help="replace older results of the same names")
+    run.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+    run.set_defaults(handler=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from assay.measure import run
+
+    return run(options, _write, _say)
+
+
+def _demo_parser(commands: Any) -> None:
+    demo = commands.add_parser(
+        "demo", allow_abbrev=False,
+        help="run, check and report the embedded benchmark: no download, no GPU, under a minute",
+    )  # fmt: skip
+    demo.add_argument("--out", type=Path, default=Path("assay-demo"), metavar="FOLDER", help="default: assay-demo")
+    demo.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+    demo.set_defaults(handler=_demo)
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from assay.measure import demo
+
+    return demo(options, _write, _say)
+

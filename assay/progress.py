@@ -1,0 +1,37 @@
+"""Progress on standard error: one line that is rewritten in a terminal, nothing elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from typing import TextIO
+
+
+class Line:
+    """A line of progress. Does nothing when the stream is no terminal or ``enabled`` is False."""
+
+    def __init__(self, *, enabled: bool = True, stream: TextIO | None = None) -> None:
+        self.stream = stream or sys.stderr
+        self.enabled = enabled and self.stream.isatty()
+        self._last = 0.0
+        self._shown = False
+
+    def show(self, text: str, *, force: bool = False) -> None:
+        """Rewrite the line, at most ten times a second."""
+        now = time.monotonic()
+        if not self.enabled or (not force and now - self._last < 0.1):
+            return
+        self._last = now
+        width = max(20, shutil.get_terminal_size().columns - 1)
+        self.stream.write("\r" + text[:width].ljust(width))
+        self.stream.flush()
+        self._shown = True
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self._shown:
+            width = max(20, shutil.get_terminal_size().columns - 1)
+            self.stream.write("\r" + " " * width + "\r")
+            self.stream.flush()
+            self._shown = False
