@@ -264,14 +264,19 @@ def _system(
     round: Round,
     place: Place,
 ) -> None:
+    _copies(submitter, folder, system.name)
     for directory in sorted(folder.folders):
         below = folder.folders[directory]
         name = benchmark_name(directory, round, mapping, submitter.division)
         group = BenchmarkFolder(
             submitter.division, submitter.name, system.name, directory, below.path or directory,
             name, round.benchmarks.get(name) if name else None, None,
-            complete=place.scope not in ("result", "run"),
+            folder=below, complete=place.scope not in ("result", "run"),
         )  # fmt: skip
+        for other in submitter.benchmarks:
+            if name is not None and (other.system, other.name) == (system.name, name):
+                other.twins.append(group.path)
+                group.twins.append(other.path)
         submitter.benchmarks.append(group)
         for scenario_folder in sorted(below.folders):
             here = below.folders[scenario_folder]
@@ -301,6 +306,16 @@ def _system(
                     compliance_folder,
                 )
             )  # fmt: skip
+
+
+def _copies(submitter: Submitter, folder: Folder, system: str) -> None:
+    """Read descriptions of the system that lie among its results (some submitters copy them)."""
+    if not submitter.complete:
+        return
+    for here in folder.walk():
+        file = here.files.get(f"{system}.json")
+        if file is not None and here.path.count("/") <= folder.path.count("/") + 2:
+            submitter.copies.append((system, read_json(file)))
 
 
 def _looks_like_result(folder: Folder) -> bool:

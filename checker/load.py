@@ -6,6 +6,8 @@ import functools
 import re
 from fnmatch import fnmatchcase
 
+from checker.accuracy.problem import AccuracyError
+from checker.compliance import answers, tokens
 from checker.discover import ResultPlan
 from checker.model import (
     AccuracyRun,
@@ -19,7 +21,7 @@ from checker.model import (
 from checker.parse.accuracy_txt import read_accuracy
 from checker.parse.detail import read_detail
 from checker.parse.documents import Document, read_json
-from checker.parse.reading import File, Folder
+from checker.parse.reading import Fault, File, Folder
 from checker.parse.summary import into_detail, read_summary
 from checker.parse.user_conf import read_conf
 from checker.parse.verify import read_verification
@@ -27,6 +29,8 @@ from schemas.round import Round
 
 _RUN = re.compile(r"^run_?(\d+)$", re.IGNORECASE)
 _TEST = re.compile(r"^TEST\d\d(-[AB])?$")
+_VERIFY = re.compile(r"^(?:verify.*|(accuracy|performance)-verify-result)\.txt$")
+_ANSWERS_LIMIT = 256 * 1024 * 1024
 DETAIL = "mlperf_log_detail.txt"
 SUMMARY = "mlperf_log_summary.txt"
 ACCURACY = "mlperf_log_accuracy.json"
@@ -192,9 +196,34 @@ def _load_compliance(result: Result, round: Round) -> None:
                 if file is not None:
                     setattr(test, attribute, read_accuracy(file, round.accuracy_patterns))
         for file_name in sorted(below.files):
-            if file_name.startswith("verify") and file_name.endswith(".txt"):
-                test.verifications[file_name] = read_verification(below.files[file_name])
+            found = _VERIFY.match(file_name)
+            if found:
+                # v0.5 wrote accuracy-verify-result.txt.
+                known = f"verify_{found[1]}.txt" if found[1] else file_name
+                test.verifications[known] = read_verification(below.files[file_name])
         result.tests[test.name] = test
+        _load_answers(test)
+
+
+def _load_answers(test: ComplianceTest) -> None:
+    """Compare or count the test's own answers, where its log is not too large for a check."""
+    log = test.accuracy_log
+    if log is None or log.state != "file" or not 0 < log.size <= _ANSWERS_LIMIT:
+        return
+    try:
+        if test.name in ("TEST06", "TEST07", "TEST09"):
+            test.tokens = tokens.read_tokens(log.real, ends=tokens.end_tokens(test.result.name))
+            return
+        accuracy = test.result.accuracy
+        main = accuracy.log_file if accuracy is not None else None
+        if main is None or main.state != "file" or not 0 < main.size <= _ANSWERS_LIMIT:
+            return
+        if test.name == "TEST01":
+            test.answers = answers.verify_accuracy(main.real, log.real)
+        elif test.name == "TEST08":
+            test.answers = answers.verify_values(main.real, log.real)
+    except (AccuracyError, OSError) as error:
+        test.answer_faults.append(Fault(log.path, "unreadable", f"{log.path}: {error}"))
 
 
 def _load_endpoints(result: Result) -> None:

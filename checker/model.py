@@ -20,6 +20,8 @@ from schemas.report import Subject
 from schemas.round import Benchmark, Category, Gate, Round, Scenario
 
 if TYPE_CHECKING:
+    from checker.compliance.answers import Comparison
+    from checker.compliance.tokens import Tokens
     from checker.parse.endpoints import Endpoints
     from checker.parse.power import PowerLogs
 
@@ -47,7 +49,10 @@ class Tree:
 
 @dataclass(slots=True)
 class Submitter:
-    """One submitter in one division."""
+    """One submitter in one division.
+
+    copies: (system, document) of system descriptions that also lie among the results.
+    """
 
     division: str
     name: str
@@ -58,6 +63,7 @@ class Submitter:
     benchmarks: list[BenchmarkFolder] = field(default_factory=list)
     result_systems: list[str] = field(default_factory=list)
     mapping: Document | None = None
+    copies: list[tuple[str, Document]] = field(default_factory=list)
     complete: bool = True
 
     @property
@@ -116,7 +122,10 @@ class System:
 
 @dataclass(slots=True)
 class BenchmarkFolder:
-    """One ``results/<system>/<benchmark>`` folder: which scenarios are there."""
+    """One ``results/<system>/<benchmark>`` folder: which scenarios are there.
+
+    twins: the other folders of the system that mean the same benchmark.
+    """
 
     division: str
     submitter: str
@@ -128,6 +137,8 @@ class BenchmarkFolder:
     category: str | None
     scenarios: dict[str, str] = field(default_factory=dict)
     unknown_scenarios: list[str] = field(default_factory=list)
+    folder: Folder | None = None
+    twins: list[str] = field(default_factory=list)
     complete: bool = True
 
     @property
@@ -247,7 +258,11 @@ class ComplianceRun(Run):
 
 @dataclass(slots=True)
 class ComplianceTest:
-    """One compliance test's folder."""
+    """One compliance test's folder.
+
+    answers: TEST01's and TEST08's answers against the accuracy run's; tokens: what the answers of
+    TEST06, TEST07 and TEST09 say; None where the logs are absent or too large for a check.
+    """
 
     result: Result
     name: str
@@ -258,6 +273,9 @@ class ComplianceTest:
     verifications: dict[str, Verification] = field(default_factory=dict)
     baseline: AccuracyText | None = None
     compliance: AccuracyText | None = None
+    answers: Comparison | None = None
+    tokens: Tokens | None = None
+    answer_faults: list[Fault] = field(default_factory=list)
 
     @property
     def division(self) -> str:
@@ -275,6 +293,7 @@ class ComplianceTest:
             yield from self.run.faults()
         for verification in self.verifications.values():
             yield from verification.faults
+        yield from self.answer_faults
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from reports import arrange, figures
+from reports import to_json as to_json_format
 from reports.escape import NAME_LIMIT, one_line
 from schemas.report import Finding, Metric, Report, Result
 
@@ -108,7 +109,7 @@ def diff(old: Report, new: Report) -> Diff:
 
 def to_json(changes: Diff) -> bytes:
     """The comparison as JSON."""
-    return msgspec.json.format(msgspec.json.encode(changes), indent=2) + b"\n"
+    return to_json_format.encode(changes)
 
 
 def to_text(changes: Diff, *, limit: int | None = _SHOWN) -> str:

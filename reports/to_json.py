@@ -22,6 +22,13 @@ def render(report: Report) -> bytes:
     return json_text(document.decode("utf-8")).encode("utf-8")
 
 
+def encode(value: Any) -> bytes:
+    """Any other record as JSON, with the same care for what its strings may hold."""
+    plain = _spelled_out(msgspec.to_builtins(value))
+    document = msgspec.json.format(msgspec.json.encode(plain), indent=2) + b"\n"
+    return json_text(document.decode("utf-8")).encode("utf-8")
+
+
 def _spelled_out(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode("utf-8")

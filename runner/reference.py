@@ -80,10 +80,10 @@ class Plan:
     user_conf: str = ""
     performance_sample_count: int | None = None
     batch_size: int | None = None
-    load: float = 0.4
+    load: float = 0.25
     measure_anyway: bool = False
     overwrite: bool = False
-    attempts: int = 2
+    attempts: int = 3
 
 
 @dataclass(frozen=True)
@@ -231,9 +231,7 @@ def _scenario(
 ) -> Outcome:
     outcome = Outcome(benchmark.name, scenario, "failed", plan.division, gate=plan.gate)
     try:
-        accuracy = measure(
-            _job(plan, benchmark, scenario, "accuracy"), runs / "accuracy", listener
-        )
+        accuracy = measure(_job(plan, benchmark, scenario, "accuracy"), runs / "accuracy", listener)
         outcome = replace(outcome, accuracy_run=accuracy, path=accuracy.folder)
         if not accuracy.valid:
             return replace(outcome, message="; ".join(accuracy.reasons))
@@ -355,7 +353,7 @@ def better_hint(result: Measurement) -> tuple[RunSettings, str] | None:
     asked = detail.get("effective_target_qps")
     if scenario == "Server" and late and isinstance(asked, (int, float)):
         return (
-            replace(settings, target_qps=0.5 * asked),
+            replace(settings, target_qps=0.4 * asked),
             f"too many queries were late at {asked:g} a second",
         )
     return None

@@ -125,6 +125,13 @@ def measure(job: Job, folder: Path, progress: Progress | None = None) -> Measure
         _disown(staging, "failed", str(error))
         where.say("failed", str(error))
         raise
+    except OSError as error:
+        _disown(staging, "failed", str(error))
+        where.say("failed", str(error))
+        raise RunFailed(
+            f"{where.text}: the system refused ({error}); look at the free space, the limits on "
+            "processes and the folder's permissions."
+        ) from error
     (staging / OUTPUT_LOG).unlink(missing_ok=True)
     (staging / logs.TRACE).unlink(missing_ok=True)
     staging.rename(folder)

@@ -39,7 +39,9 @@ _SERVER = frozenset({"Server"})
 
 _WHOLE = re.compile(r"[0-9]+\Z")
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?\Z|\.[0-9]+([eE][+-]?[0-9]+)?\Z")
-_LINE = re.compile(r"(?P<model>\S+)\.(?P<scenario>[^.\s]+)\.(?P<key>[^.\s=]+)\s*=\s*(?P<value>\S+)\Z")
+_LINE = re.compile(
+    r"(?P<model>\S+)\.(?P<scenario>[^.\s]+)\.(?P<key>[^.\s=]+)\s*=\s*(?P<value>\S+)\Z"
+)
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,12 @@ _FORBIDDEN = {
         "which samples are issued belongs to the compliance tests' audit.config",
     ),
     **dict.fromkeys(
-        ("test05", "test05_qsl_rng_seed", "test05_sample_index_rng_seed", "test05_schedule_rng_seed"),
+        (
+            "test05",
+            "test05_qsl_rng_seed",
+            "test05_sample_index_rng_seed",
+            "test05_schedule_rng_seed",
+        ),
         "it belongs to a compliance test",
     ),
     **dict.fromkeys(
@@ -196,7 +203,9 @@ def _lint(line: ConfLine, where: str, least_duration_ms: int, server_limit_allow
             f"{', '.join(s for s in SCENARIOS if s in scenarios)}.",
             line.line,
         )
-    if line.value > rule.highest or (line.value <= 0 and line.key in ("target_latency", "target_qps")):
+    if line.value > rule.highest or (
+        line.value <= 0 and line.key in ("target_latency", "target_qps")
+    ):
         raise UserConfError(
             f"{where}: found {line.key} = {line.value:g}; asked for {rule.unit} (more than 0, at "
             f"most {rule.highest:g}). Is the value in another unit?",
@@ -252,7 +261,7 @@ class RunSettings:
     expected_latency_ms: float | None = None
     user_conf: str = ""
     least_duration_ms: int = 0
-    load: float = 0.4
+    load: float = 0.25
     audit_conf: str | None = None
 
     def __post_init__(self) -> None:
@@ -333,9 +342,7 @@ class Hints:
     warnings: tuple[str, ...] = ()
 
 
-def pregenerated(
-    scenario: str, duration_ms: float, min_queries: float, hint: float
-) -> int:
+def pregenerated(scenario: str, duration_ms: float, min_queries: float, hint: float) -> int:
     """Queries that LoadGen generates before the run starts.
 
     Args:

@@ -1,13 +1,13 @@
 """The submission tree, in the layout of round v6.1.
 
-    <tree>/<division>/<submitter>/
-        systems/<system>.json
-        results/<system>/<benchmark>/<Scenario>/
-            performance/run_1/   mlperf_log_summary.txt  mlperf_log_detail.txt
-            accuracy/            the same two, mlperf_log_accuracy.json  accuracy.txt
-            measurements.json  user.conf  README.md
-        src/<benchmark>/README.md
-        documentation/calibration.md
+<tree>/<division>/<submitter>/
+    systems/<system>.json
+    results/<system>/<benchmark>/<Scenario>/
+        performance/run_1/   mlperf_log_summary.txt  mlperf_log_detail.txt
+        accuracy/            the same two, mlperf_log_accuracy.json  accuracy.txt
+        measurements.json  user.conf  README.md
+    src/<benchmark>/README.md
+    documentation/calibration.md
 """
 
 from __future__ import annotations
@@ -204,9 +204,7 @@ def _write(path: Path, text: str) -> None:
     partial.replace(path)
 
 
-def _measurements(
-    benchmark: Benchmark, performance: Measurement, precision: str
-) -> dict[str, str]:
+def _measurements(benchmark: Benchmark, performance: Measurement, precision: str) -> dict[str, str]:
     model = Path(performance.job.model).name if performance.job.model else "none (dummy backend)"
     converted = precision != "fp32"
     return {

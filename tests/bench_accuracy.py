@@ -27,7 +27,8 @@ PROGRAM = textwrap.dedent(
     else:
         count = sum(1 for _ in read_samples(path, sha256=kind == "hash"))
     took = time.perf_counter() - start
-    print(count, took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+    busy = time.process_time()
+    print(count, took, busy, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
     """
 )
 
@@ -76,10 +77,12 @@ def main() -> None:
                     check=True,
                     cwd=root,
                 )
-                count, took, peak = done.stdout.split()
+                count, took, busy, peak = done.stdout.split()
                 print(
                     f"{name:7} {kind:6} {written / 1e9:.2f} GB  {count:>7} samples  "
-                    f"{written / 1e6 / float(took):6.0f} MB/s  peak {peak} MB"
+                    f"{written / 1e6 / float(took):6.0f} MB/s  "
+                    f"{written / 1e6 / float(busy):6.0f} MB per CPU second  "
+                    f"peak {peak} MB"
                 )
             path.unlink()
 

@@ -45,9 +45,7 @@ def main(rounds: int = 3) -> None:
     model = benchmark.models["fp32"]
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(
-        str(model), options, providers=["CPUExecutionProvider"]
-    )
+    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
     dataset = benchmark.make_dataset(None)
     outputs = [tensor.name for tensor in benchmark.outputs]
     batch = benchmark.batch_size

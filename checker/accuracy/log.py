@@ -170,10 +170,14 @@ class LogReader:
                 if self._hash:
                     self._hash.update(block)
                 if self._gap_at is None:
-                    seen = (before + block).find(GAP)
-                    if seen >= 0:
+                    joint = before + block[: len(GAP) - 1]
+                    if (seen := joint.find(GAP)) >= 0:
                         self._gap_at = self.size - len(before) + seen
-                    before = block[-(len(GAP) - 1) :]
+                    elif (seen := block.find(GAP)) >= 0:
+                        self._gap_at = self.size + seen
+                    before = (
+                        joint[1 - len(GAP) :] if len(block) < len(GAP) else block[1 - len(GAP) :]
+                    )
                 self.size += len(block)
                 yield block
                 if self._progress:

@@ -1,6 +1,7 @@
 """Top-1 accuracy of image classification (ImageNet and the like).
 
-A record holds the predicted class of one image, or several values of which the first counts.
+A record holds the predicted class of one image, or several values of which the first counts, or
+the float32 scores of all classes (with or without a background class), of which the best counts.
 Submitters wrote it as int32, float32, int64, and as eight bytes whose upper half is whatever
 stood in memory: the width is therefore chosen from the whole log and said. Models with a
 background class answer one too high: with the ground truth at hand that is seen and said too.
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,10 @@ from checker.accuracy.log import Progress, read_samples
 from checker.accuracy.problem import AccuracyError, Problem, Problems
 
 Labels = Sequence[int] | npt.NDArray[Any]
+SCORES: Final = "float32 class scores"
+MIN_SCORES: Final = 10
+"""Fewer classes than this: a record of as many floats is not taken for their scores."""
+
 _MAX_VAL_MAP = 1 << 28
 
 
@@ -30,9 +35,10 @@ _MAX_VAL_MAP = 1 << 28
 class Top1Score:
     """Top-1 accuracy in percent of the samples answered, and how the log was understood.
 
-    ``dtype`` is ``int32``, ``float32``, ``int64``, ``float64``, or ``int32 in 8 bytes`` and
-    ``float32 in 8 bytes`` where only the lower half is an answer; ``offset`` was taken off
-    every answer; ``missing`` samples have no record and are not in ``total``.
+    ``dtype`` is ``int32``, ``float32``, ``int64``, ``float64``, ``float32 class scores``, or
+    ``int32 in 8 bytes`` and ``float32 in 8 bytes`` where only the lower half is an answer;
+    ``offset`` was taken off every answer; ``missing`` samples have no record and
+    are not in ``total``.
     """
 
     accuracy: float
@@ -106,8 +112,14 @@ def score_log(
     samples = read_samples(source, expected=expected, progress=progress, sha256=sha256)
     cells = bytearray(8 * expected)
     widths = np.zeros(expected, np.int64)
+    classes = int(truth.max()) + 1
+    score_sizes = (4 * classes, 4 * classes + 4) if classes >= MIN_SCORES else ()
+    scored = 0
     for record in samples:
         data, index = record.data, record.qsl_idx
+        if len(data) in score_sizes:
+            scored += 1
+            data = int(np.frombuffer(data, "<f4").argmax()).to_bytes(4, "little")
         head = data[:8]
         cells[8 * index : 8 * index + len(head)] = head
         widths[index] = len(data) + 1
@@ -115,14 +127,16 @@ def score_log(
     raw = np.frombuffer(bytes(cells), np.uint8).reshape(-1, 8)[seen]
     problems = Problems()
     answers, dtype = decode_labels(raw, widths[seen] - 1, int(truth.max()), problems, seen)
+    if scored:
+        dtype = SCORES if scored == len(seen) else f"{dtype} and {SCORES}"
     good, chosen = _good(answers, truth[seen], offset, problems)
     total = len(seen)
     accuracy = 100.0 * good / total if total else 0.0
-    classes = len(np.unique(truth))
-    if total >= 20 * classes > 20 and accuracy < 200.0 / classes:
+    kinds = len(np.unique(truth))
+    if total >= 20 * kinds > 20 and accuracy < 200.0 / kinds:
         problems.add(
             "near-chance",
-            f"{accuracy:.3f} % is near chance for {classes} classes: "
+            f"{accuracy:.3f} % is near chance for {kinds} classes: "
             "wrong label order, offset or byte order?",
         )
     return Top1Score(

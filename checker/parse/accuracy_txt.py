@@ -56,8 +56,12 @@ _TOTAL = re.compile(r"\btotal=(\d{1,12})\b")
 
 
 @functools.lru_cache(maxsize=64)
-def _compiled(patterns: tuple[tuple[str, str], ...]) -> list[tuple[str, re.Pattern[str]]]:
-    return [(metric, re.compile(pattern)) for metric, pattern in patterns]
+def _compiled(
+    patterns: tuple[tuple[str, str], ...],
+) -> tuple[re.Pattern[str], list[tuple[str, re.Pattern[str]]]]:
+    """One pattern that any line of interest matches, and each metric's own."""
+    any_of = "|".join(f"(?:{pattern.replace('(?P<v>', '(?:')})" for _, pattern in patterns)
+    return re.compile(any_of or r"(?!)"), [(m, re.compile(pattern)) for m, pattern in patterns]
 
 
 def read_accuracy(file: File, patterns: Mapping[str, str]) -> AccuracyText:
@@ -66,7 +70,7 @@ def read_accuracy(file: File, patterns: Mapping[str, str]) -> AccuracyText:
     Lines are streamed; a line over 64 KiB is cut there (progress bars write such lines).
     """
     result = AccuracyText(file.path, size=file.size)
-    compiled = _compiled(tuple(patterns.items()))
+    any_of, compiled = _compiled(tuple(patterns.items()))
     number = 0
     undecodable = None
     try:
@@ -87,7 +91,7 @@ def read_accuracy(file: File, patterns: Mapping[str, str]) -> AccuracyText:
                     if len(result.hashes) < _MAX_HASHES:
                         result.hashes.append((found.group(1), number))
                     continue
-            for metric, pattern in compiled:
+            for metric, pattern in compiled if any_of.search(line) else ():
                 match = pattern.search(line)
                 if match is None:
                     continue

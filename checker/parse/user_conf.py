@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass, field
 
@@ -58,16 +59,34 @@ def read_conf(file: File) -> Conf:
         return conf
     conf.faults.extend(faults)
     conf.empty = not text.strip()
+    settings, odd = _parse(text) if len(text) > _CACHED else _parse_cached(text)
+    conf.settings.extend(settings)
+    conf.odd_lines.extend(odd)
+    return conf
+
+
+_CACHED = 64 * 1024
+
+
+@functools.lru_cache(maxsize=64)
+def _parse_cached(text: str) -> tuple[tuple[Setting, ...], tuple[tuple[int, str], ...]]:
+    # mlperf.conf is the same file in every result of a submitter.
+    return _parse(text)
+
+
+def _parse(text: str) -> tuple[tuple[Setting, ...], tuple[tuple[int, str], ...]]:
+    settings: list[Setting] = []
+    odd_lines: list[tuple[int, str]] = []
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.split("#", 1)[0].strip()
         if not line:
             continue
         found = _LINE.match(line)
         if found is None:
-            if len(conf.odd_lines) < 100:
-                conf.odd_lines.append((number, line[:200]))
+            if len(odd_lines) < 100:
+                odd_lines.append((number, line[:200]))
             continue
-        conf.settings.append(
+        settings.append(
             Setting(found["model"], found["scenario"], found["key"], found["value"], number)
         )
-    return conf
+    return tuple(settings), tuple(odd_lines)

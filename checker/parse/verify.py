@@ -8,17 +8,25 @@ from dataclasses import dataclass, field
 from checker.parse.reading import Fault, File, Unreadable, read_text
 
 _NUMBER = r"([-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)"
-_SCORE = re.compile(r"(reference|test)\s+score\s*=\s*" + _NUMBER, re.IGNORECASE)
+_SCORE = re.compile(r"(reference|test|TEST04-[AB])\s+score\s*=\s*" + _NUMBER, re.IGNORECASE)
 _ENTRIES = re.compile(r"(num_\w+)\s*=\s*(\d{1,15})")
-_CHECK = re.compile(r"^\s*(?P<name>[A-Za-z][\w \-]{0,60}?)(?: check)? pass: *(?P<state>True|False|Skipped)", re.IGNORECASE)
+_VALUE = re.compile(r"^\s*([A-Za-z]\w*(?:[ \-]\w+){0,6})\s*[:=]\s*" + _NUMBER + r"\s*%?\s*$")
+_CHECK = re.compile(
+    r"^\s*(?P<name>[A-Za-z][\w \-]{0,60}?)(?: check)? pass: *(?P<state>True|False|Skipped)",
+    re.IGNORECASE,
+)
 _PASS = re.compile(r"TEST PASS")
 _FAIL = re.compile(r"TEST FAIL")
+_MAX_VALUES = 500
 
 
 @dataclass(slots=True)
 class Verification:
     """One verify file: the lines that say PASS and FAIL, and the numbers it states.
 
+    scores: ``reference``, ``test``, ``test04-a``, ``test04-b`` -> the score; score_lines: where.
+    counts: ``num_*`` entries; values: other lines ``Name: 12.5`` by their name in lower case, the
+    last one of a name; value_lines: where.
     checks: ``EOS check pass: True`` lines as name -> (``true``/``false``/``skipped``, line).
     """
 
@@ -26,7 +34,11 @@ class Verification:
     passes: list[int] = field(default_factory=list)
     fails: list[int] = field(default_factory=list)
     scores: dict[str, float] = field(default_factory=dict)
+    score_lines: dict[str, int] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    count_lines: dict[str, int] = field(default_factory=dict)
+    values: dict[str, float] = field(default_factory=dict)
+    value_lines: dict[str, int] = field(default_factory=dict)
     checks: dict[str, tuple[str, int]] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     text: str = ""
@@ -48,17 +60,31 @@ def read_verification(file: File) -> Verification:
     result.faults.extend(faults)
     result.text = text if len(text) <= 65536 else text[:32768] + text[-32768:]
     for number, line in enumerate(text.splitlines(), 1):
-        if _PASS.search(line):
-            result.passes.append(number)
-        if _FAIL.search(line):
-            result.fails.append(number)
-        for which, value in _SCORE.findall(line):
-            result.scores[which.lower()] = float(value)
-        check = _CHECK.match(line)
-        if check:
-            result.checks[check["name"].strip().lower()] = (check["state"].lower(), number)
-        for name, value in _ENTRIES.findall(line):
-            result.counts[name] = int(value)
+        _line(result, number, line[:4096])
     if not text.strip():
-        result.faults.append(Fault(file.path, "empty", f"{file.path} is empty", 1))
+        result.faults.append(
+            Fault(file.path, "empty", f"{file.path} is empty", 1,
+                  "run the test's verification script and save its output")
+        )  # fmt: skip
     return result
+
+
+def _line(result: Verification, number: int, line: str) -> None:
+    if _PASS.search(line):
+        result.passes.append(number)
+    if _FAIL.search(line):
+        result.fails.append(number)
+    for which, value in _SCORE.findall(line):
+        result.scores[which.lower()] = float(value)
+        result.score_lines[which.lower()] = number
+    check = _CHECK.match(line)
+    if check:
+        result.checks[check["name"].strip().lower()] = (check["state"].lower(), number)
+    counted = _ENTRIES.findall(line)
+    for name, value in counted:
+        result.counts[name] = int(value)
+        result.count_lines[name] = number
+    stated = None if counted else _VALUE.match(line)
+    if stated and len(result.values) < _MAX_VALUES:
+        result.values[stated[1].lower()] = float(stated[2])
+        result.value_lines[stated[1].lower()] = number

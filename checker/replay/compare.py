@@ -51,6 +51,8 @@ class NotReplayed:
     reason: str
 
 
+_TOP = 1 << 62
+
 Outcome = Agreement | Disagreement | NotReplayed
 
 
@@ -60,6 +62,35 @@ class Build:
 
     library: Library
     shuffled: int
+
+
+def _out_of_reach(
+    facts: RunFacts, logged: Sequence[Sequence[int]], limit: int
+) -> NotReplayed | None:
+    """Why the run cannot be replayed, if its numbers are no LoadGen run's or take too long.
+
+    Logs come from anyone; a count of 10**15 must not become a list of that length.
+    """
+    counts = {
+        "total sample count": facts.total_count,
+        "performance sample count": facts.performance_count,
+        "minimum query count": facts.min_query_count,
+    }
+    if facts.scenario != "Offline":
+        counts["samples per query"] = facts.samples_per_query
+    for name, count in counts.items():
+        if count > limit:
+            return NotReplayed(f"a {name} of {count}: more than {limit} samples")
+    if facts.performance_count < 1 or facts.samples_per_query < 1:
+        return NotReplayed("a run has samples, but a count of them is 0")
+    if any(not samples for samples in logged):
+        return NotReplayed("an empty loaded_qsl_set")
+    try:
+        for samples in logged:
+            np.asarray(samples, dtype=np.int64)
+    except (ValueError, TypeError, OverflowError):
+        return NotReplayed("a loaded_qsl_set that is no list of sample indices")
+    return None
 
 
 def matching_builds(facts: RunFacts, logged: Sequence[Sequence[int]]) -> list[Build]:
@@ -78,8 +109,6 @@ def _builds(facts: RunFacts, logged: Sequence[Sequence[int]]) -> Iterator[Build]
 
 
 def _every_build(facts: RunFacts) -> Iterator[Build]:
-    if facts.performance_count < 1:
-        return
     for shuffled in shuffled_counts(facts):
         for library in Library:
             yield Build(library, shuffled)
@@ -113,8 +142,9 @@ def check_loaded_set(facts: RunFacts, logged: Sequence[Sequence[int]]) -> Outcom
     """
     if not logged:
         return NotReplayed("the log has no loaded_qsl_set")
-    if facts.performance_count < 1:
-        return NotReplayed("effective_performance_sample_count is 0")
+    unfit = _out_of_reach(facts, logged, DEFAULT_LIMIT)
+    if unfit is not None:
+        return unfit
     build = next(_builds(facts, logged), None)
     if build is not None:
         return Agreement(sum(map(len, logged)), build.library.value)
@@ -135,8 +165,6 @@ def logged_sets(facts: RunFacts, logged: Sequence[Sequence[int]]) -> list[Loaded
 
 def _assumed_sets(facts: RunFacts) -> list[LoadedSet]:
     """Sets of the right sizes for a log that shows none; their order does not matter here."""
-    if facts.performance_count < 1:
-        return []
     return expected_sets(facts, shuffled_counts(facts)[0], Library.GNU_11)
 
 
@@ -156,6 +184,9 @@ def check_schedule(
     Where the target rate is printed rounded, the log agrees if any rate that is printed so gives
     both values exactly. Schedules of more than ``limit`` queries are not replayed.
     """
+    unfit = _out_of_reach(facts, logged, limit)
+    if unfit is not None:
+        return unfit
     sets = logged_sets(facts, logged) if logged else _assumed_sets(facts)
     if not (len(sets) == len(query_counts) == len(durations_ns) > 0):
         return NotReplayed(
@@ -254,11 +285,16 @@ def check_query_order(
     tried, by default to those that give the loaded sets. Runs with a sequence number above
     ``limit`` are not replayed.
     """
-    pairs = np.array(list(records), dtype=np.int64).reshape(-1, 2)
-    if not pairs.size:
+    unfit = _out_of_reach(facts, logged, limit)
+    if unfit is not None:
+        return unfit
+    given = list(records)
+    if not given:
         return NotReplayed("no records")
-    if int(pairs[:, 0].max()) > limit:
+    if max(seq_id for seq_id, _ in given) > limit:
         return NotReplayed(f"more than {limit} samples")
+    # An index that no 64-bit integer holds is none of a sample either.
+    pairs = np.array([(a, b if b < _TOP else -2) for a, b in given], dtype=np.int64)
     first: Disagreement | None = None
     # Taken one by one, since the first build is nearly always the right one.
     if builds is not None:
@@ -340,11 +376,12 @@ def check_sampling(
     if facts.generation is Generation.V1:
         # LoadGen called itself ".5a1" in v0.5, v0.7 and v1.0, and the rule changed between them.
         highest = max(lowest, sampling_probability(facts, count_minimum=False))
-    found = np.unique(np.array(list(seq_ids), dtype=np.int64))
-    if not found.size and issued is None:
+    given = list(seq_ids)
+    if not given and issued is None:
         return NotReplayed("no records")
-    if max(issued or 0, int(found.max(initial=0)) + 1) > limit:
+    if max(issued or 0, max(given, default=0) + 1) > limit:
         return NotReplayed(f"more than {limit} samples")
+    found = np.unique(np.array(given, dtype=np.int64))
     if issued is None:
         values = sampling_values(facts, found)
     else:

@@ -260,6 +260,8 @@ def _starts(
         size = loaded.samples.size
         least = min(_least_queries(facts, loaded), round_up(int(queries.max(initial=0)) + 1, size))
         issued = _equal_issue_list(least, size, stream, library)
+        if not issued.size:
+            return np.full(queries.size, -1, dtype=np.int64)
         return issued[queries % issued.size]
     stream = _after_setup(facts, loaded, library)
     return uniform_integers_at(stream, loaded.distinct, queries, library)
@@ -271,9 +273,12 @@ def sample_indices(
     """The QSL index that each ``seq_id`` (counted from the first query of this set) stands for.
 
     Shape (len(seq_ids),), -1 where the run has no such sample because the set runs out. The number
-    of queries is not checked: see :func:`query_plan`.
+    of queries is not checked: see :func:`query_plan`. Raises ValueError if the run repeats a sample
+    that is not in the set.
     """
     wanted = np.asarray(seq_ids, dtype=np.int64)
+    if facts.issue_same and facts.issue_same_index >= loaded.samples.size:
+        raise ValueError(f"sample {facts.issue_same_index} to repeat is beyond the loaded set")
     if facts.scenario == "Offline":
         return _offline_samples(facts, loaded, wanted, library)
     per_query = facts.samples_per_query

@@ -64,9 +64,13 @@ def accuracy_metric_readable(run: AccuracyRun, round: Round) -> Iterator[Problem
     gates = run.result.gates
     if not text.lines:
         raise NotJudged
+    lenient = run.division == "open" and not round.open_states_accuracy
     if run.result.benchmark is None:
         if not text.values:
-            yield Problem(f"{text.path} states no accuracy metric that is known", path=text.path)
+            yield Problem(
+                f"{text.path} states no accuracy metric that is known", path=text.path,
+                severity=WARNING if lenient else None,
+            )  # fmt: skip
         return
     wanted = list(dict.fromkeys(g.metric for g in [*gates, *run.result.limits]))
     missing = [metric for metric in wanted if not text.values.get(metric)]
@@ -80,6 +84,7 @@ def accuracy_metric_readable(run: AccuracyRun, round: Round) -> Iterator[Problem
             f"{text.path} does not state {', '.join(missing)}; {run.result.name} is judged by "
             f"{', '.join(wanted)}",
             path=text.path, found=sorted(text.values), required=wanted,
+            severity=WARNING if lenient else None,
         )  # fmt: skip
 
 

@@ -144,7 +144,7 @@ def _verify_signature(session: Any, benchmark: Benchmark, model: Path) -> None:
         for tensor in asked:
             shape = found.get(tensor.name)
             fits = shape is not None and len(shape) == len(tensor.shape)
-            if fits:
+            if shape is not None and fits:
                 # A symbolic or unknown dimension of the graph takes any size.
                 fits = all(
                     want is None or not isinstance(have, int) or have == want

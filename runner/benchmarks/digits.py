@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from runner.benchmarks.base import Benchmark, Score, Tensor
 from runner.datasets import Dataset
 from runner.datasets.digits import INPUT, SIDE, Digits
-from runner.errors import InferenceError
+from runner.errors import InferenceError, RunFailed
 
 MODELS = Path(__file__).parent / "models"
 CLASSES = 10
@@ -45,7 +45,8 @@ def encode(outputs: Sequence[NDArray[Any]], count: int) -> NDArray[np.int32]:
     chosen = logits.argmax(1)
     if not np.isfinite(logits[np.arange(count), chosen]).all():
         raise InferenceError("found logits that are NaN or infinite; asked for finite numbers.")
-    return chosen.astype(np.int32)
+    classes: NDArray[np.int32] = chosen.astype(np.int32)
+    return classes
 
 
 def answer(dataset: Dataset, indices: Sequence[int]) -> list[NDArray[Any]]:
@@ -54,9 +55,13 @@ def answer(dataset: Dataset, indices: Sequence[int]) -> list[NDArray[Any]]:
 
 
 def score(log: Path, dataset: Dataset) -> Score:
+    from checker.accuracy.problem import AccuracyError
     from checker.accuracy.top1 import score_log
 
-    result = score_log(log, cast(Digits, dataset).labels)
+    try:
+        result = score_log(log, cast(Digits, dataset).labels)
+    except AccuracyError as error:
+        raise RunFailed(f"{log}: the accuracy cannot be computed: {error}") from error
     return Score("acc", result.accuracy, result.line())
 
 

@@ -81,14 +81,16 @@ class Pool:
     def forward(self, x: Array) -> Array:
         n, c, h, w = x.shape
         self.tiles = x.reshape(n, c, h // 2, 2, w // 2, 2)
-        self.out: Array = self.tiles.max((3, 5))
-        return self.out
+        out: Array = self.tiles.max((3, 5))
+        self.out = out
+        return out
 
     def backward(self, grad: Array) -> Array:
         chosen = self.tiles == self.out[:, :, :, None, :, None]
         shared = grad[:, :, :, None, :, None] * chosen / chosen.sum((3, 5), keepdims=True)
         n, c, h, _, w, _ = self.tiles.shape
-        return shared.reshape(n, c, h * 2, w * 2).astype(np.float32)
+        back: Array = shared.reshape(n, c, h * 2, w * 2).astype(np.float32)
+        return back
 
 
 class Dense:
@@ -101,11 +103,13 @@ class Dense:
     def forward(self, x: Array) -> Array:
         self.shape = x.shape
         self.x = x.reshape(len(x), -1)
-        return self.x @ self.weight.T + self.bias
+        out: Array = self.x @ self.weight.T + self.bias
+        return out
 
     def backward(self, grad: Array) -> Array:
         self.grads = [grad.T @ self.x, grad.sum(0)]
-        return (grad @ self.weight).reshape(self.shape)
+        back: Array = (grad @ self.weight).reshape(self.shape)
+        return back
 
     @property
     def parameters(self) -> list[Array]:
@@ -188,7 +192,9 @@ def export(layers: list[Layer], path: Path) -> None:
         name, out = f"layer{number}", f"value{number}"
         if isinstance(layer, Pool):
             nodes.append(
-                helper.make_node("MaxPool", [value], [out], name, kernel_shape=[2, 2], strides=[2, 2])
+                helper.make_node(
+                    "MaxPool", [value], [out], name, kernel_shape=[2, 2], strides=[2, 2]
+                )
             )
         else:
             weights += [
@@ -200,7 +206,11 @@ def export(layers: list[Layer], path: Path) -> None:
                 pads = [layer.size // 2] * 4
                 nodes.append(
                     helper.make_node(
-                        "Conv", [value, *inputs], [f"{name}.conv"], name, pads=pads,
+                        "Conv",
+                        [value, *inputs],
+                        [f"{name}.conv"],
+                        name,
+                        pads=pads,
                         kernel_shape=[layer.size] * 2,
                     )
                 )
@@ -212,7 +222,7 @@ def export(layers: list[Layer], path: Path) -> None:
                     helper.make_node("Gemm", [f"{name}.flat", *inputs], [out], name, transB=1)
                 )
         value = out
-    shape = ["N", 1, SIDE, SIDE]
+    shape: list[str | int | None] = ["N", 1, SIDE, SIDE]
     graph = helper.make_graph(
         nodes,
         "digits",
@@ -272,10 +282,14 @@ def say(text: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--epochs", type=int, default=25)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="write all three files here instead of into the package")
+    parser.add_argument(
+        "--out", type=Path, help="write all three files here instead of into the package"
+    )
     arguments = parser.parse_args()
 
     from sklearn.datasets import load_digits

@@ -172,8 +172,10 @@ def test_sarif_addresses_stay_relative(text: str) -> None:
 
 @TEXTS
 def test_diff_is_plain_text(text: str) -> None:
-    made = diff.to_text(diff.diff(samples.varied(), samples.hostile(text)))
-    assert not UNSEEN.search(made)
+    changes = diff.diff(samples.varied(), samples.hostile(text))
+    assert not UNSEEN.search(diff.to_text(changes))
+    assert not UNSEEN.search(diff.to_json(changes).decode("utf-8"))
+    json.loads(diff.to_json(changes))
 
 
 def test_sources_hold_no_unseen_characters() -> None:

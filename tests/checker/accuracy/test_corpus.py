@@ -99,4 +99,5 @@ def test_gnmt_logs(v05: Path) -> None:
         assert not any("@@" in text for text in texts[-1].values())
     assert bleu.is_tokenised(list(texts[0].values()))
     one, two = ([text[at] for at in range(3003)] for text in texts)
-    assert bleu.score_texts(one, two).bleu > 99.0
+    # Two runs of one model in two scenarios: nearly the same sentences.
+    assert bleu.score_texts(one, two).bleu > 95.0

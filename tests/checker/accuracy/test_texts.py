@@ -163,7 +163,7 @@ def test_squad_irregular(dataset: Path, write_log: Writer, tmp_path: Path) -> No
 
 def test_wer_by_hand(write_log: Writer) -> None:
     """'the cat sat' for 'a cat sat down': one substitution, one deletion, of four words."""
-    assert wer.word_errors("the cat sat".split(), "a cat sat down".split()) == 2
+    assert wer.word_errors(["the", "cat", "sat"], ["a", "cat", "sat", "down"]) == 2
     assert wer.word_errors([], ["a", "b"]) == 2 and wer.word_errors(["a"], []) == 1
     score = wer.score_texts(["the cat sat"], ["A cat sat down"])
     assert (score.wer, score.accuracy, score.errors, score.words) == (50.0, 50.0, 2, 4)

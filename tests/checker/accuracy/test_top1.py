@@ -41,6 +41,16 @@ def test_first_of_several_values_counts(write_log: Writer) -> None:
     assert (score.good, score.dtype) == (GOOD, "float32")
 
 
+@pytest.mark.parametrize("background", [0, 1])
+def test_scores_of_all_classes(write_log: Writer, background: int) -> None:
+    size = max(LABELS) + 1 + background
+    rows = np.zeros((500, size), "<f4")
+    rows[np.arange(500), np.array(ANSWERS) + background] = 0.7
+    score = top1.score_log(write_log([(at, row.tobytes()) for at, row in enumerate(rows)]), LABELS)
+    assert (score.good, score.offset) == (GOOD, background)
+    assert score.dtype == "float32 class scores"
+
+
 @pytest.mark.parametrize("shift", [1, -1])
 def test_background_class_is_found_and_said(write_log: Writer, shift: int) -> None:
     path = write_log([(at, struct.pack("<i", v + shift)) for at, v in enumerate(ANSWERS)])

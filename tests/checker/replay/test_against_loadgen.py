@@ -20,7 +20,7 @@ from checker.replay import (
 )
 from checker.replay.compare import Disagreement, logged_sets
 
-from .loadgen_run import RealRun, run
+from .loadgen_run import SEEDS, RealRun, run
 
 SCENARIOS = ["SingleStream", "MultiStream", "Server", "Offline"]
 # Data set size and memory size: all in memory, several sets, more memory than data.
@@ -143,9 +143,7 @@ def test_sampled_accuracy(
 @pytest.mark.parametrize("seed", [0, 1, 5489, 2**32 - 1, 2**32 + 7, 2**64 - 1])
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_other_seeds(tmp_path: Path, scenario: str, seed: int) -> None:
-    seeds = {
-        key: seed for key in ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
-    }
+    seeds: dict[str, Any] = dict.fromkeys(SEEDS, seed)
     assert_agrees(run(tmp_path, scenario, total=301, loaded=301, **PACE, **seeds))
 
 

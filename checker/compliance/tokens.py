@@ -1,0 +1,137 @@
+"""TEST06, TEST07 and TEST09: what the token records of a run say about its outputs.
+
+Source: the round's compliance tests TEST06 (first token, end-of-sequence token, sample length),
+TEST07 (a whole set of questions) and TEST09 (mean output length); LoadGen's ``token_count`` and
+``token_data``.
+"""
+
+from __future__ import annotations
+
+import array
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from checker.accuracy.log import LogReader, Progress
+
+_SHOWN = 10
+
+END_TOKENS: dict[str, tuple[int, ...]] = {
+    "gptj": (50256,),
+    "llama2": (2,),
+    "mixtral": (2,),
+    "llama3": (128001, 128008, 128009),
+    "deepseek": (1,),
+    "gpt-oss": (200002,),
+    "qwen3": (151643, 151645),
+}
+"""End-of-sequence tokens by the beginning of the benchmark's name, from the models' tokenizers."""
+
+
+def end_tokens(benchmark: str | None) -> tuple[int, ...]:
+    """The tokens that end an answer of a benchmark's model; () when they are not known."""
+    for prefix, tokens in END_TOKENS.items():
+        if benchmark is not None and benchmark.startswith(prefix):
+            return tokens
+    return ()
+
+
+@dataclass(slots=True)
+class Tokens:
+    """The token records of one accuracy log.
+
+    samples: different samples; counted: records with a token count; length_differs: samples whose
+    token count is not the number of tokens in their data; first_checked: records that also carry
+    the token reported first, first_differs: those of them that begin with another one;
+    end_repeated: answers that go on after their end token; end_checked: whether the model's end
+    token is known; shortest, longest, total: token counts.
+    """
+
+    records: int = 0
+    samples: int = 0
+    duplicates: int = 0
+    truncated: bool = False
+    counted: int = 0
+    length_differs: list[int] = field(default_factory=list)
+    length_failures: int = 0
+    first_checked: int = 0
+    first_differs: list[int] = field(default_factory=list)
+    first_failures: int = 0
+    end_checked: bool = False
+    end_repeated: list[int] = field(default_factory=list)
+    end_failures: int = 0
+    empty: int = 0
+    total: int = 0
+    shortest: int | None = None
+    longest: int | None = None
+
+    @property
+    def mean(self) -> float | None:
+        """Mean tokens of an answer over the records read; None without a record."""
+        return self.total / self.records if self.records else None
+
+    @property
+    def passed(self) -> bool | None:
+        """TEST06's verdict over the records read; None when there is none."""
+        if not self.records:
+            return None
+        return not (self.length_failures or self.first_failures or self.end_failures)
+
+
+def read_tokens(
+    log: str | Path | BinaryIO,
+    *,
+    ends: tuple[int, ...] = (),
+    progress: Progress | None = None,
+) -> Tokens:
+    """Read the token records of an accuracy log. Raises as ``LogReader`` does."""
+    result = Tokens(end_checked=bool(ends))
+    seen: set[int] = set()
+    reader = LogReader(log, progress=progress)
+    for record in reader:
+        result.records += 1
+        index = record.qsl_idx
+        if index in seen:
+            result.duplicates += 1
+        seen.add(index)
+        width, tokens = _tokens(record.data)
+        length = len(record.data) / width
+        result.total += int(length)
+        known = result.shortest
+        result.shortest = int(length) if known is None else min(known, int(length))
+        result.longest = max(result.longest or 0, int(length))
+        if not tokens:
+            result.empty += 1
+        if record.token_count is not None:
+            result.counted += 1
+            if record.token_count != length:
+                result.length_failures += 1
+                _note(result.length_differs, index)
+        if record.token_data:
+            result.first_checked += 1
+            if record.token_data[:width] != record.data[:width]:
+                result.first_failures += 1
+                _note(result.first_differs, index)
+        if ends and len(tokens) > 1 and tokens[-1] in ends and tokens[-2] == tokens[-1]:
+            result.end_failures += 1
+            _note(result.end_repeated, index)
+    result.samples = len(seen)
+    result.truncated = reader.truncated
+    return result
+
+
+def _note(into: list[int], index: int) -> None:
+    if len(into) < _SHOWN:
+        into.append(index)
+
+
+def _tokens(data: bytes) -> tuple[int, array.array[int]]:
+    """Token width in bytes and the tokens: int64 where every upper half is 0, else int32."""
+    words: array.array[int] = array.array("i")
+    words.frombytes(data[: len(data) // 4 * 4])
+    if sys.byteorder == "big":
+        words.byteswap()
+    if len(words) > 1 and len(data) % 8 == 0 and not any(words[1::2]):
+        return 8, words[::2]
+    return 4, words

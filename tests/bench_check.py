@@ -1,0 +1,121 @@
+"""``make bench``: what a check costs, as ratios measured in one run.
+
+For every corpus round: files, MB, wall seconds, MB/s, and the ratio of a whole check (one job,
+start-up left out and told apart) to merely reading the same files. Linearity: the same round
+copied two and four times under other submitter names. Peak memory is that of the largest worker.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.corpus import corpus_rounds, unpacked
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def read_all(tree: Path) -> tuple[int, int, float]:
+    """Read every file once, as the yardstick: count, bytes, seconds."""
+    count = size = 0
+    began = time.perf_counter()
+    for folder, _, names in os.walk(tree):
+        for name in names:
+            with open(os.path.join(folder, name), "rb", buffering=0) as stream:
+                while chunk := stream.read(1 << 20):
+                    size += len(chunk)
+            count += 1
+    return count, size, time.perf_counter() - began
+
+
+def checked(tree: Path, jobs: int) -> tuple[float, float, int]:
+    """One check in a fresh process: seconds inside check(), seconds with start-up, peak KiB."""
+    code = (
+        "import sys,time,resource\n"
+        "import assay\n"
+        "t=time.perf_counter(); assay.check(sys.argv[1], jobs=int(sys.argv[2])); d=time.perf_counter()-t\n"
+        "m=max(resource.getrusage(w).ru_maxrss for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))\n"
+        "print(d, m)\n"
+    )
+    began = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tree), str(jobs)], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    whole = time.perf_counter() - began
+    seconds, peak = done.stdout.split()
+    return float(seconds), whole, int(peak)
+
+
+def startup() -> float:
+    """Median seconds of ``assay --version`` over seven runs."""
+    times = []
+    for _ in range(7):
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "assay", "--version"], cwd=ROOT, check=True, capture_output=True)
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)
+
+
+def scaled(tree: Path, copies: int, into: Path) -> Path:
+    """The same results under further submitter names (hard links where possible)."""
+    for division in ("closed", "open", "network"):
+        source = tree / division
+        if not source.is_dir():
+            continue
+        for submitter in sorted(source.iterdir()):
+            for n in range(copies):
+                shutil.copytree(
+                    submitter, into / division / f"{submitter.name}{'' if n == 0 else f'-{n}'}",
+                    copy_function=os.link, dirs_exist_ok=True,
+                )  # fmt: skip
+    return into
+
+
+def main() -> None:
+    """Print the tables."""
+    print(f"assay --version: {startup():.3f} s (median of 7)")
+    rounds = corpus_rounds()
+    if not rounds:
+        print("no corpus: set ASSAY_CORPUS to measure checks")
+        return
+    print(f"{'round':<6} {'files':>6} {'MB':>7} {'read s':>7} {'check s':>8} {'2 jobs':>7} {'MB/s':>7} "
+          f"{'ratio':>6} {'whole s':>8} {'peak MB':>8}")  # fmt: skip
+    for name in rounds:
+        tree = unpacked(name)
+        read_all(tree)
+        reads, ones, twos, wholes, peaks = [], [], [], [], []
+        for _ in range(3):
+            count, size, seconds = read_all(tree)
+            reads.append(seconds)
+            one, whole, peak = checked(tree, 1)
+            ones.append(one)
+            wholes.append(whole)
+            peaks.append(peak)
+            twos.append(checked(tree, 2)[0])
+        read, one = statistics.median(reads), statistics.median(ones)
+        print(
+            f"{name:<6} {count:>6} {size / 1e6:>7.1f} {read:>7.3f} {one:>8.2f} {statistics.median(twos):>7.2f} "
+            f"{size / 1e6 / one:>7.1f} {one / read:>6.1f} {statistics.median(wholes):>8.2f} {max(peaks) / 1024:>8.1f}"
+        )
+    for name in ("v3.0", "v0.5"):
+        if name not in rounds:
+            continue
+        line = []
+        with tempfile.TemporaryDirectory(dir=unpacked(name).parent) as folder:
+            for copies in (1, 2, 4):
+                tree = scaled(unpacked(name), copies, Path(folder) / str(copies))
+                line.append((copies, checked(tree, 1)[0]))
+        base = line[0][1]
+        print(f"{name} linearity: " + ", ".join(f"{n}x {s:.2f} s ({s / base / n:.2f} of linear)" for n, s in line))
+    print(f"this process's peak: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+
+
+if __name__ == "__main__":
+    main()

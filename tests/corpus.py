@@ -1,0 +1,60 @@
+"""Real published submissions, for tests and benchmarks that have them.
+
+They are found through the environment variable ASSAY_CORPUS (default: ``../shared`` beside the
+repository) and unpacked once into a cache outside the repository. Nothing of them is committed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tarfile
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def corpus_root() -> Path | None:
+    """The folder with ``corpus/`` and ``golden/``; None where there is none."""
+    given = os.environ.get("ASSAY_CORPUS")
+    root = Path(given) if given else ROOT.parent / "shared"
+    return root.resolve() if (root / "corpus").is_dir() else None
+
+
+def corpus_rounds() -> list[str]:
+    """The rounds of which there are submissions, oldest first."""
+    root = corpus_root()
+    if root is None:
+        return []
+    names = [p.name.removesuffix(".tar.xz") for p in (root / "corpus").glob("v*.tar.xz")]
+    return sorted(names, key=lambda n: [int(part) for part in n[1:].split(".")])
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    folder = Path(base) if base else Path(tempfile.gettempdir())
+    return folder / f"assay-corpus-{os.getuid() if hasattr(os, 'getuid') else 0}"
+
+
+def unpacked(name: str) -> Path:
+    """The tree of one round. Safe when several processes ask at once."""
+    root = corpus_root()
+    if root is None:
+        raise FileNotFoundError("no corpus: set ASSAY_CORPUS to a folder that holds corpus/")
+    archive = root / "corpus" / f"{name}.tar.xz"
+    stamp = hashlib.sha256(f"{archive}{archive.stat().st_size}".encode()).hexdigest()[:12]
+    target = _cache() / f"{name}-{stamp}"
+    if target.is_dir():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(dir=target.parent))
+    with tarfile.open(archive) as packed:
+        packed.extractall(made, filter="data")
+    try:
+        made.rename(target)
+    except OSError:
+        # Another process was faster; its tree is as good.
+        shutil.rmtree(made, ignore_errors=True)
+    return target

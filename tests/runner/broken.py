@@ -1,0 +1,82 @@
+"""Backends and data sets that fail in one way each; loaded by name in the measuring process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runner.backends.dummy import Dummy
+from runner.benchmarks.digits import DIGITS
+from runner.datasets.digits import Digits
+
+GOOD_CALLS = 8  # the warm-up makes three, so the failure falls into the run
+
+
+class Broken(Dummy):
+    """Right for a few calls, then broken in one of several ways."""
+
+    def __init__(self, how: str, good_calls: int = GOOD_CALLS) -> None:
+        super().__init__()
+        self.how = how
+        self.left = good_calls
+
+    def infer(
+        self, feed: Mapping[str, NDArray[Any]], indices: Sequence[int]
+    ) -> Sequence[NDArray[Any]]:
+        outputs = super().infer(feed, indices)
+        self.left -= 1
+        if self.left >= 0:
+            return outputs
+        match self.how:
+            case "raises":
+                raise ValueError("the device is gone")
+            case "system exit":
+                raise SystemExit(0)
+            case "nan":
+                return [np.full_like(outputs[0], np.nan)]
+            case "infinite":
+                return [np.full_like(outputs[0], np.inf)]
+            case "wrong shape":
+                return [outputs[0][:, :4]]
+            case "too few rows":
+                return [outputs[0][:-1]]
+            case "too few outputs":
+                return []
+            case "no array":
+                return [None]  # type: ignore[list-item]
+            case "crashes":
+                os.kill(os.getpid(), signal.SIGSEGV)
+                time.sleep(10)
+            case "hangs":
+                time.sleep(600)
+        raise AssertionError(self.how)
+
+
+class BrokenDigits(Digits):
+    """Loads for the warm-up, then not any more."""
+
+    loads = 0
+
+    def load(self, indices: Sequence[int]) -> dict[str, NDArray[np.float32]]:
+        self.loads += 1
+        if self.loads > 1:
+            raise OSError("the disk is gone")
+        return super().load(indices)
+
+
+UNLOADABLE = replace(DIGITS, make_dataset=BrokenDigits)
+
+
+def _long(outputs: Sequence[NDArray[Any]], count: int) -> list[NDArray[Any]]:
+    """Answers of different sizes: the class id, then as many zeros."""
+    return [np.array([best] + [0] * best, np.int32) for best in outputs[0].argmax(1).tolist()]
+
+
+LONG_ANSWERS = replace(DIGITS, encode=_long, payload_bytes=24)
