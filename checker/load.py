@@ -82,7 +82,7 @@ def load_result(plan: ResultPlan, round: Round) -> Result:
     _load_accuracy(result, round)
     _load_measurements(result, round)
     _load_compliance(result, round)
-    _load_endpoints(result)
+    _load_endpoints(result, round)
     return result
 
 
@@ -226,13 +226,25 @@ def _load_answers(test: ComplianceTest) -> None:
         test.answer_faults.append(Fault(log.path, "unreadable", f"{log.path}: {error}"))
 
 
-def _load_endpoints(result: Result) -> None:
-    if "config.yaml" not in result.folder.files:
+def _load_endpoints(result: Result, round: Round) -> None:
+    """Read an endpoints result: the round has them, and no LoadGen log lies in the folder."""
+    places = round.layout.endpoints
+    if not places:
         return
-    performance = result.folder.folder("performance")
-    if any(run.detail for run in result.runs):
+    folders = [run.folder for run in result.runs]
+    folders.append(result.accuracy.folder if result.accuracy is not None else None)
+    if any(f is not None and (DETAIL in f.files or SUMMARY in f.files) for f in folders):
+        return
+    files = {kind: result.folder.file_at(places[kind]) for kind in places if kind != "audit"}
+    if files.get("config") is None:
+        files["config"] = result.folder.files.get("config.yml")
+    if not any(files.values()):
         return
     from checker.parse.endpoints import read_endpoints
 
-    result.endpoints = read_endpoints(result.folder, performance)
-
+    result.endpoints = read_endpoints(
+        result.path, files.get("config"), files.get("performance"), files.get("accuracy"),
+        result.folder.folder(places.get("audit", "audit")),
+    )  # fmt: skip
+    result.runs.clear()
+    result.accuracy = None

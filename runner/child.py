@@ -95,6 +95,7 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
 
     from runner.backends import make_backend
     from runner.benchmarks import get_benchmark
+    from runner.errors import DatasetError, RunnerError
     from runner.qsl import Library
     from runner.settings import RunSettings, calibrate, to_loadgen, user_conf_text
     from runner.sut import make_sut
@@ -144,8 +145,11 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     def load(indices: list[int]) -> None:
         try:
             library.load(indices)
-        except BaseException as error:
+        except RunnerError as error:
             channel.fail(error)
+        except BaseException as error:
+            message = f"the data set cannot load its samples: {type(error).__name__}: {error}"
+            channel.fail(DatasetError(message))
 
     handle = lg.ConstructFastSUT(sut.issue, sut.flush)
     samples = lg.ConstructQSL(total, held, load, library.unload)

@@ -63,7 +63,7 @@ class Plan:
     division: str = "closed"
     submitter: str = "Assay"
     system: str | None = None
-    system_type: str = "edge"
+    system_type: str = "datacenter,edge"
     status: str = "rdi"
     backend: str = "onnxruntime"
     backend_options: Mapping[str, Any] = field(default_factory=dict)

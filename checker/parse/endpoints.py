@@ -13,12 +13,13 @@ from checker.parse.reading import Fault, File, Folder, Unreadable, read_text
 
 @dataclass(slots=True)
 class Endpoints:
-    """One endpoints result's three documents; each is None when its file is absent."""
+    """One endpoints result's documents; each is None when its file is absent. audits: by file name."""
 
     path: str
     config: Document | None = None
     summary: Document | None = None
     accuracy: Document | None = None
+    audits: dict[str, Document] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
 
     def setting(self, *keys: str) -> Any:
@@ -94,16 +95,22 @@ def read_yaml(file: File) -> Document:
     return document
 
 
-def read_endpoints(folder: Folder, performance: Folder | None) -> Endpoints:
-    """Read one endpoints result. Never raises."""
-    result = Endpoints(folder.path)
-    result.config = read_yaml(folder.files["config.yaml"])
-    if performance is not None and "result_summary.json" in performance.files:
-        result.summary = read_json(performance.files["result_summary.json"])
-    accuracy = folder.folder("accuracy")
-    if accuracy is not None and "accuracy_results.json" in accuracy.files:
-        result.accuracy = read_json(accuracy.files["accuracy_results.json"])
-    for document in (result.config, result.summary, result.accuracy):
+def read_endpoints(
+    path: str, config: File | None, summary: File | None, accuracy: File | None, audit: Folder | None
+) -> Endpoints:
+    """Read one endpoints result's documents. Never raises."""
+    result = Endpoints(path)
+    if config is not None:
+        result.config = read_yaml(config)
+    if summary is not None:
+        result.summary = read_json(summary)
+    if accuracy is not None:
+        result.accuracy = read_json(accuracy)
+    if audit is not None:
+        result.audits = {
+            name: read_json(file) for name, file in sorted(audit.files.items()) if name.endswith(".json")
+        }
+    for document in (result.config, result.summary, result.accuracy, *result.audits.values()):
         if document is not None:
             result.faults.extend(document.faults)
     return result

@@ -6,9 +6,9 @@ import functools
 from types import ModuleType
 
 from checker.rule import FAMILIES, Rule, rules_of
-from checker.rules import accuracy, performance, tool
+from checker.rules import accuracy, endpoints, performance, tool
 
-MODULES: tuple[ModuleType, ...] = (performance, accuracy, tool)
+MODULES: tuple[ModuleType, ...] = (performance, accuracy, endpoints, tool)
 
 RULES: tuple[Rule, ...] = tuple(
     sorted((rule for module in MODULES for rule in rules_of(module)), key=lambda rule: rule.id)

@@ -461,7 +461,7 @@ def scenario_folder(group: BenchmarkFolder, round: Round) -> Iterator[Problem]:
         )  # fmt: skip
 
 
-@rule("S116", ERROR, divisions=("closed", "network"), needs=("demands", "complete"))
+@rule("S116", ERROR, divisions=("closed", "network"), needs="demands")
 def required_scenarios(group: BenchmarkFolder, round: Round) -> Iterator[Problem]:
     """Every scenario that the benchmark requires in the system's category is there.
 
@@ -470,7 +470,7 @@ def required_scenarios(group: BenchmarkFolder, round: Round) -> Iterator[Problem
     Source: inference_rules.adoc, "Benchmarks": required scenarios of each category.
     """
     demands = group.demands
-    if demands is None:
+    if demands is None or not group.complete:
         raise NotJudged
     missing = [name for name in demands.required if name not in group.scenarios]
     if missing:
@@ -487,7 +487,7 @@ def _category(category: str | None) -> str:
     return f" in category {category}" if category else ""
 
 
-@rule("S117", ERROR, divisions=("closed", "network"), needs=("demands", "complete"))
+@rule("S117", ERROR, divisions=("closed", "network"), needs="demands")
 def one_of_scenarios(group: BenchmarkFolder, round: Round) -> Iterator[Problem]:
     """Of scenarios that may stand for each other at least one is there.
 
@@ -496,7 +496,7 @@ def one_of_scenarios(group: BenchmarkFolder, round: Round) -> Iterator[Problem]:
     Source: inference_rules.adoc, "Benchmarks": required scenarios of each category.
     """
     demands = group.demands
-    if demands is None:
+    if demands is None or not group.complete:
         raise NotJudged
     for choice in demands.one_of:
         if not set(choice) & set(group.scenarios):
@@ -650,7 +650,7 @@ def no_empty_folders(subject: Tree | Submitter, round: Round) -> Iterator[Proble
             yield Problem(f"{path} is empty", path=path, severity=_degree(subject, path))
 
 
-@rule("S126", ERROR, needs=())
+@rule("S126", ERROR)
 def file_size(subject: Tree | Submitter, round: Round) -> Iterator[Problem]:
     """No file is larger than the round allows.
 

@@ -664,7 +664,7 @@ def test_html_links_lead_somewhere() -> None:
 
 
 def test_html_of_a_whole_round_stays_usable() -> None:
-    """Measured: 12.1 MB in 1.3 s, loaded in 2.2 s, for 2,000 results with all their pictures."""
+    """Measured: 12.1 MB in 1.3 s, opened in 2 to 3 s, for 2,000 results with all their pictures."""
     start = time.process_time()
     made = text_of(samples.whole_round(2000), "html")
     assert time.process_time() - start < 15

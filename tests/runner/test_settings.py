@@ -68,7 +68,9 @@ def test_server_limit_may_be_set_where_loadgen_knows_none() -> None:
 
 
 def test_lookup_order_is_loadgens() -> None:
-    lines = parse_user_conf("*.*.min_duration = 1\nd.*.min_duration = 2\n*.Server.min_duration = 3\n")
+    lines = parse_user_conf(
+        "*.*.min_duration = 1\nd.*.min_duration = 2\n*.Server.min_duration = 3\n"
+    )
     assert conf_value(lines, "d", "Server", "min_duration") == 3
     assert conf_value(lines, "d", "Offline", "min_duration") == 2
     assert conf_value(lines, "e", "Offline", "min_duration") == 1
@@ -76,7 +78,8 @@ def test_lookup_order_is_loadgens() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("scenario", "Batch"), ("mode", "both"), ("min_duration_ms", 0), ("load", 2)]
+    ("name", "value"),
+    [("scenario", "Batch"), ("mode", "both"), ("min_duration_ms", 0), ("load", 2)],
 )
 def test_settings_refuse_nonsense(name: str, value: object) -> None:
     good: dict[str, object] = {"model": "digits", "scenario": "Server"}
@@ -89,7 +92,9 @@ def warm_up(batch: int = 1, seconds: float = 0.001) -> WarmUp:
 
 
 def test_single_stream_hint_lies_below_the_measured_latency() -> None:
-    hints = calibrate(RunSettings("digits", "SingleStream", min_duration_ms=2000), warm_up(), 8 * GB)
+    hints = calibrate(
+        RunSettings("digits", "SingleStream", min_duration_ms=2000), warm_up(), 8 * GB
+    )
     assert 0.5 <= hints.values["target_latency"] <= 0.8
     assert hints.queries >= 2000
     assert hints.seconds == pytest.approx(2)
@@ -137,7 +142,10 @@ def test_memory_grows_with_what_is_generated() -> None:
 
 def test_user_conf_holds_the_users_lines_and_what_was_measured() -> None:
     settings = RunSettings(
-        "digits", "Server", user_conf="# mine\ndigits.Server.target_qps = 70\n", min_duration_ms=2000
+        "digits",
+        "Server",
+        user_conf="# mine\ndigits.Server.target_qps = 70\n",
+        min_duration_ms=2000,
     )
     hints = calibrate(settings, warm_up(), 8 * GB)
     assert user_conf_text(settings, hints) == (

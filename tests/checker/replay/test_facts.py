@@ -140,18 +140,25 @@ def test_equal_issue_that_the_log_does_not_mention() -> None:
     [
         "qsl_reported_total_count",
         "effective_performance_sample_count",
-        "effective_min_query_count",
         "effective_samples_per_query",
     ],
 )
 @pytest.mark.parametrize("value", [0, 10**15])
 def test_numbers_that_no_run_has(key: str, value: int) -> None:
-    if value == 0 and key in ("qsl_reported_total_count", "effective_min_query_count"):
+    if value == 0 and key == "qsl_reported_total_count":
         pytest.skip("compared as it is")
     facts = RunFacts.from_log(VALUES | {key: value})
     assert isinstance(check_loaded_set(facts, [[1]]), NotReplayed)
     assert isinstance(check_schedule(facts, [[1]], [1], [1]), NotReplayed)
     assert isinstance(check_query_order(facts, [[1]], [(0, 1)]), NotReplayed)
+
+
+def test_a_minimum_that_no_run_has() -> None:
+    facts = RunFacts.from_log(VALUES | {"effective_min_query_count": 10**15})
+    sets = [samples.samples.tolist() for samples in expected_sets(facts, 50, Library.GNU_11)]
+    assert isinstance(check_loaded_set(facts, sets), Agreement)
+    assert isinstance(check_schedule(facts, sets, [1], [1]), NotReplayed)
+    assert isinstance(check_query_order(facts, sets, [(0, 1)]), NotReplayed)
 
 
 @pytest.mark.parametrize("logged", [[[]], [["x"]], [[10**30]], [[[1], [2, 3]]]])
