@@ -27,6 +27,7 @@ _LOGGED = {
 }
 _MODES = {0: "SubmissionRun", 1: "AccuracyOnly", 2: "PerformanceOnly", 3: "FindPeakPerformance"}
 _BOOLEAN = {"performance_issue_unique", "performance_issue_same", "sample_concatenate_permutation"}
+_AT_LEAST = {"min_query_count", "min_duration"}
 NEEDED = {
     "accuracy_log_rng_seed", "accuracy_log_sampling_target", "performance_issue_same",
     "performance_issue_same_index",
@@ -90,6 +91,8 @@ def differences(detail: DetailLog, settings: dict[str, Value]) -> list[Differenc
             value, wanted = detail.integer(log_key), int(float(required))
             if isinstance(required, str):
                 wanted = int(required)
+        if key in _AT_LEAST and isinstance(value, int) and isinstance(wanted, int) and value >= wanted:
+            continue
         if value != wanted:
             value = detail.get(log_key) if value is None else value
             found.append(Difference(key, log_key, value, wanted, detail.line(log_key)))

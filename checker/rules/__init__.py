@@ -6,9 +6,29 @@ import functools
 from types import ModuleType
 
 from checker.rule import FAMILIES, Rule, rules_of
-from checker.rules import accuracy, endpoints, performance, tool
+from checker.rules import (
+    accuracy,
+    compliance,
+    endpoints,
+    measurements,
+    network,
+    performance,
+    structure,
+    system,
+    tool,
+)
 
-MODULES: tuple[ModuleType, ...] = (performance, accuracy, endpoints, tool)
+MODULES: tuple[ModuleType, ...] = (
+    structure,
+    system,
+    measurements,
+    performance,
+    accuracy,
+    compliance,
+    endpoints,
+    network,
+    tool,
+)
 
 RULES: tuple[Rule, ...] = tuple(
     sorted((rule for module in MODULES for rule in rules_of(module)), key=lambda rule: rule.id)

@@ -21,17 +21,43 @@ from runner.errors import BackendError, DatasetError, InferenceError, SettingsEr
 from runner.qsl import Library
 from runner.sut import Responses
 
-SYSTEM_FIELDS = (
-    "division submitter status system_name number_of_nodes host_processor_model_name "
-    "host_processors_per_node host_processor_core_count host_memory_capacity "
-    "host_storage_capacity host_storage_type accelerators_per_node accelerator_model_name "
-    "accelerator_memory_capacity framework operating_system system_type other_software_stack "
-    "host_processor_frequency host_processor_caches host_memory_configuration "
-    "host_processor_interconnect host_networking host_networking_topology accelerator_frequency "
-    "accelerator_host_interconnect accelerator_interconnect accelerator_interconnect_topology "
-    "accelerator_memory_configuration accelerator_on-chip_memories cooling hw_notes sw_notes "
-    "host_network_card_count system_type_detail"
-).split()
+SYSTEM_FIELDS = [
+    "division",
+    "submitter",
+    "status",
+    "system_name",
+    "number_of_nodes",
+    "host_processor_model_name",
+    "host_processors_per_node",
+    "host_processor_core_count",
+    "host_memory_capacity",
+    "host_storage_capacity",
+    "host_storage_type",
+    "accelerators_per_node",
+    "accelerator_model_name",
+    "accelerator_memory_capacity",
+    "framework",
+    "operating_system",
+    "system_type",
+    "other_software_stack",
+    "host_processor_frequency",
+    "host_processor_caches",
+    "host_memory_configuration",
+    "host_processor_interconnect",
+    "host_networking",
+    "host_networking_topology",
+    "accelerator_frequency",
+    "accelerator_host_interconnect",
+    "accelerator_interconnect",
+    "accelerator_interconnect_topology",
+    "accelerator_memory_configuration",
+    "accelerator_on-chip_memories",
+    "cooling",
+    "hw_notes",
+    "sw_notes",
+    "host_network_card_count",
+    "system_type_detail",
+]
 
 
 def test_importing_the_runner_is_free() -> None:

@@ -73,7 +73,7 @@ def test_performance_run_on_the_real_model(scenario: str, tmp_path: Path) -> Non
     assert sorted(p.name for p in result.folder.iterdir()) == sorted(
         [SUMMARY, DETAIL, ACCURACY, "user.conf"]
     )
-    assert os.listdir(tmp_path) == ["run"]
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
     detail = result.detail
     assert detail["effective_qsl_rng_seed"] == 2085463073848966840
     assert detail["effective_scenario"] == scenario
@@ -281,9 +281,9 @@ class Listener:
         if event.phase == {phase!r}:
             print("go", flush=True)
 
-settings = RunSettings("digits", {scenario!r}, min_duration_ms=60_000, load=0.1,
+settings = RunSettings("digits", {scenario!r}, min_duration_ms=20_000, load=0.1,
                        target_latency_ms=1000 if {scenario!r} == "Server" else None)
-job = Job("digits", settings, {backend!r}, {options!r}, warm_up_s=0.0)
+job = Job("digits", settings, {backend!r}, {options!r}, {model!r}, warm_up_s={warm_up})
 try:
     measure(job, Path(sys.argv[1]), Listener())
 except KeyboardInterrupt:
@@ -291,9 +291,15 @@ except KeyboardInterrupt:
 """
 
 
-def start(scenario: str, folder: Path, backend: str, options: dict[str, str]) -> Any:
-    phase = "ready" if options else "running"
-    code = DRIVER.format(scenario=scenario, backend=backend, options=options, phase=phase)
+def start(scenario: str, folder: Path, backend: str = "onnxruntime", **options: Any) -> Any:
+    code = DRIVER.format(
+        scenario=scenario,
+        backend=backend,
+        options=options,
+        model=str(DIGITS.models["fp32"]),
+        phase="ready" if "how" in options else "running",
+        warm_up=0.0 if "how" in options else 0.05,
+    )
     process = subprocess.Popen(
         [sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE, cwd=ROOT, text=True
     )
@@ -309,10 +315,11 @@ def children(pid: int) -> list[int]:
 
 @pytest.mark.parametrize("scenario", [*SCENARIOS, "hanging inference"])
 def test_ctrl_c_ends_the_run_within_two_seconds(scenario: str, tmp_path: Path) -> None:
-    backend, options = "dummy", {}
+    folder = tmp_path / "run"
     if scenario == "hanging inference":
-        scenario, backend, options = "Server", "tests.runner.broken:Broken", {"how": "hangs"}
-    process = start(scenario, tmp_path / "run", backend, options)
+        process = start("Server", folder, "tests.runner.broken:Broken", how="hangs")
+    else:
+        process = start(scenario, folder, threads=1)
     (child,) = children(process.pid)
     sent = time.monotonic()
     process.send_signal(signal.SIGINT)
@@ -324,7 +331,7 @@ def test_ctrl_c_ends_the_run_within_two_seconds(scenario: str, tmp_path: Path) -
 
 
 def test_the_measuring_process_does_not_outlive_its_parent(tmp_path: Path) -> None:
-    process = start("Server", tmp_path / "run", "dummy", {})
+    process = start("Server", tmp_path / "run", threads=1)
     (child,) = children(process.pid)
     process.kill()
     process.wait()

@@ -1,0 +1,93 @@
+"""How the rules' tests are written: one good tree, one change, the whole list of findings."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.conftest import Grow
+from tests.trees import _PARAMETERS, _SUMMARY_NAMES, DETAIL, SUMMARY, GoodTree
+
+Expected = list[tuple[str, str]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Break:
+    """One way to break a good tree.
+
+    change: breaks it. expected: every finding as (rule, place); a place is a path below the
+    benchmark's folder where ``detail`` and ``summary`` at its end mean the performance run's logs,
+    ``accuracy/detail`` the accuracy run's; or, from ``/``, a path from the tree's root.
+    tree: options of `tests.trees.good_tree`. notes: whether notes count.
+    """
+
+    change: Callable[[GoodTree], Any]
+    expected: Expected
+    tree: dict[str, Any] = dataclasses.field(default_factory=dict)
+    notes: bool = False
+
+
+def place_of(tree: GoodTree, place: str) -> str:
+    """A place of a `Break` as a path from the tree's root."""
+    if place.startswith("/"):
+        return place[1:].format(**tree.names)
+    scenario, _, rest = place.partition("/")
+    names = {"detail": f"performance/run_1/{DETAIL}", "summary": f"performance/run_1/{SUMMARY}",
+             "accuracy/detail": f"accuracy/{DETAIL}", "accuracy/summary": f"accuracy/{SUMMARY}"}  # fmt: skip
+    rest = names.get(rest, rest)
+    path = tree.result(scenario).path
+    return f"{path}/{rest}" if rest else path
+
+
+def run_break(rule: str, case: Break, grow: Grow) -> None:
+    """The tree is good, then broken; the findings are exactly the expected ones."""
+    tree = grow(**case.tree)
+    case.change(tree)
+    report = tree.check()
+    found = sorted(
+        (f.rule, f.path or "") for f in report.findings if case.notes or f.severity != "note"
+    )
+    told = "\n".join(f"{f.rule} {f.severity} {f.path}:{f.line} {f.message}" for f in report.findings)
+    assert found == sorted((r, place_of(tree, p)) for r, p in case.expected), told
+    assert rule in {r for r, _ in found}
+    for finding in report.findings:
+        if finding.rule == rule:
+            assert finding.message and finding.fix, finding
+            assert finding.subject.division == case.tree.get("division", "closed")
+
+
+def broken(breaks: dict[str, list[Break]]) -> list[Any]:
+    """The cases for pytest: each rule's, named after rule and change."""
+    return [
+        pytest.param(rule, case, id=f"{rule}-{index}")
+        for rule, cases in breaks.items()
+        for index, case in enumerate(cases)
+    ]
+
+
+def both(
+    tree: GoodTree, scenario: str, key: str, value: Any, label: str | None = None, printed: Any = None
+) -> None:
+    """Change a value in the performance run's detail log and in its summary, so that they agree."""
+    place = tree.result(scenario)
+    tree.set_log(place.detail, key, value)
+    if label is None:
+        short = key.removeprefix("effective_").removeprefix("requested_server_")
+        if key in _SUMMARY_NAMES:
+            label = _SUMMARY_NAMES[key]
+        elif short in _PARAMETERS or short in ("samples_per_query", "target_qps"):
+            label = f"{short.removesuffix('_ms')} (ms)" if short.endswith("_ms") else short
+        elif short in ("ttft_latency", "tpot_latency", "target_latency_ns"):
+            label = f"{short.removesuffix('_ns')} (ns)"
+        elif key == "result_completed_samples_per_sec":
+            label = "Completed samples per second"
+    if label is None:
+        return
+    text = printed if printed is not None else value
+    if isinstance(text, bool):
+        text = "Yes" if text else "No"
+    if any(line.partition(":")[0].strip() == label for line in place.summary.read_text().splitlines()):
+        tree.set_summary(place.summary, label, text)

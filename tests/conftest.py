@@ -1,0 +1,58 @@
+"""What every test may ask for: fresh copies of good submissions."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.trees import GoodTree, good_tree
+
+settings.register_profile(
+    "assay", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+settings.load_profile("assay")
+
+Grow = Callable[..., GoodTree]
+
+
+@pytest.fixture(scope="session")
+def _masters() -> Iterator[Callable[..., GoodTree]]:
+    with tempfile.TemporaryDirectory(prefix="assay-trees-") as top:
+        count = iter(range(10**6))
+
+        @functools.cache
+        def build(items: tuple[tuple[str, Any], ...]) -> GoodTree:
+            options = {k: list(v) if isinstance(v, tuple) else v for k, v in items}
+            return good_tree(Path(top) / str(next(count)), **options)
+
+        yield build
+
+
+@pytest.fixture
+def grow(_masters: Callable[..., GoodTree], tmp_path: Path) -> Iterator[Grow]:
+    """``grow(round=…, benchmark=…, …)``: a good tree (see `tests.trees.good_tree`) to break.
+
+    Each kind is built once and copied; the copy is removed after the test.
+    """
+    made = []
+
+    def make(**options: Any) -> GoodTree:
+        items = tuple(sorted((k, tuple(v) if isinstance(v, list) else v) for k, v in options.items()))
+        master = _masters(items)
+        tree = copy.copy(master)
+        tree.root = tmp_path / f"tree{len(made)}" / "submission"
+        shutil.copytree(master.root, tree.root, symlinks=True)
+        made.append(tree.root)
+        return tree
+
+    yield make
+    for root in made:
+        shutil.rmtree(root, ignore_errors=True)
