@@ -82,7 +82,9 @@ def recompute(options: argparse.Namespace, write: Write, say: Write) -> int:
     for verdict in result.verdicts:
         write(f"{verdict.line()}" + (f" (round {round.name})" if round else "") + "\n")
     if result.hash_agrees is not None:
-        write(f"SHA-256 {result.sha256}: {'equals' if result.hash_agrees else 'is not'} the hash in accuracy.txt\n")
+        write(
+            f"SHA-256 {result.sha256}: {'equals' if result.hash_agrees else 'is not'} the hash in accuracy.txt\n"
+        )
     for problem in result.problems:
         say(f"{problem.kind}: {problem.message}")
     for note in result.notes:
@@ -111,7 +113,9 @@ def truncate(options: argparse.Namespace, write: Write, say: Write) -> int:
     if options.dry_run:
         return EXIT_OK
     if options.backup is None:
-        raise Usage("--backup FOLDER says where the whole logs are kept; or ask for the plan with --dry-run")
+        raise Usage(
+            "--backup FOLDER says where the whole logs are kept; or ask for the plan with --dry-run"
+        )
     line = Line(enabled=not options.no_progress)
     try:
         outcomes = chores.apply(actions, options.backup, progress=_bytes(line, "copying"))
@@ -122,5 +126,7 @@ def truncate(options: argparse.Namespace, write: Write, say: Write) -> int:
     failed = [outcome for outcome in outcomes if not outcome.done]
     for outcome in failed:
         say(f"{outcome.action.relative}: {outcome.reason}")
-    write(f"{len(outcomes) - len(failed)} of {len(outcomes)} done; whole logs are in {options.backup}\n")
+    write(
+        f"{len(outcomes) - len(failed)} of {len(outcomes)} done; whole logs are in {options.backup}\n"
+    )
     return EXIT_ERRORS if failed else EXIT_OK

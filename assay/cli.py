@@ -112,19 +112,33 @@ def _check_parser(commands: Any) -> None:
 
 
 def _check_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--round", metavar="R", help="v6.1 or 6.1 (default: detected from the tree)")
-    parser.add_argument("--division", action="append", choices=_DIVISIONS, help="only this division")
+    parser.add_argument(
+        "--round", metavar="R", help="v6.1 or 6.1 (default: detected from the tree)"
+    )
+    parser.add_argument(
+        "--division", action="append", choices=_DIVISIONS, help="only this division"
+    )
     parser.add_argument("--submitter", action="append", metavar="NAME", help="only this submitter")
-    parser.add_argument("--select", action="append", metavar="ID,…", help="only these rules or families")
-    parser.add_argument("--ignore", action="append", metavar="ID,…", help="not these rules or families")
+    parser.add_argument(
+        "--select", action="append", metavar="ID,…", help="only these rules or families"
+    )
+    parser.add_argument(
+        "--ignore", action="append", metavar="ID,…", help="not these rules or families"
+    )
     parser.add_argument("--waivers", type=Path, metavar="FILE", help="reviewed findings, TOML")
-    parser.add_argument("--jobs", type=_positive, metavar="N", help="worker processes (default: one a core)")
+    parser.add_argument(
+        "--jobs", type=_positive, metavar="N", help="worker processes (default: one a core)"
+    )
     parser.add_argument("--strict", action="store_true", help="warnings fail too")
     _output_options(parser)
 
 
 def _output_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--format", metavar="F", help="terminal, json, csv, html, markdown, sarif, junit, xlsx or github")
+    parser.add_argument(
+        "--format",
+        metavar="F",
+        help="terminal, json, csv, html, markdown, sarif, junit, xlsx or github",
+    )
     parser.add_argument("--output", action="append", type=Path, metavar="FILE",
                         help="write here; the suffix names the format; may be given several times")  # fmt: skip
     parser.add_argument("--quiet", action="store_true", help="one line only")
@@ -203,7 +217,9 @@ def _formats(options: argparse.Namespace) -> list[tuple[Path | None, str]]:
     import reports
 
     if options.format is not None and options.format not in reports.FORMATS:
-        raise Usage(f"unknown format {options.format!r}; the formats are {', '.join(reports.FORMATS)}")
+        raise Usage(
+            f"unknown format {options.format!r}; the formats are {', '.join(reports.FORMATS)}"
+        )
     if not options.output:
         return [(None, options.format or "terminal")]
     pairs: list[tuple[Path | None, str]] = []
@@ -221,14 +237,18 @@ def _formats(options: argparse.Namespace) -> list[tuple[Path | None, str]]:
     return pairs
 
 
-def _deliver(report: Report, options: argparse.Namespace, pairs: list[tuple[Path | None, str]]) -> None:
+def _deliver(
+    report: Report, options: argparse.Namespace, pairs: list[tuple[Path | None, str]]
+) -> None:
     import reports
 
     for path, format in pairs:
         extra: dict[str, Any] = {}
         if format == "terminal":
             extra["quiet"] = options.quiet
-            extra["colour"] = path is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+            extra["colour"] = (
+                path is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+            )
         try:
             rendered = reports.render(report, format, **extra)
         except reports.ReportError as error:
@@ -236,7 +256,11 @@ def _deliver(report: Report, options: argparse.Namespace, pairs: list[tuple[Path
         if path is None:
             _write(rendered)
             continue
-        data = rendered if isinstance(rendered, bytes) else rendered.encode("utf-8", "backslashreplace")
+        data = (
+            rendered
+            if isinstance(rendered, bytes)
+            else rendered.encode("utf-8", "backslashreplace")
+        )
         try:
             path.write_bytes(data)
         except OSError as error:
@@ -280,7 +304,9 @@ def _saved(path: Path) -> Report:
 
 
 def _diff_parser(commands: Any) -> None:
-    diff = commands.add_parser("diff", help="what changed between two saved reports", allow_abbrev=False)
+    diff = commands.add_parser(
+        "diff", help="what changed between two saved reports", allow_abbrev=False
+    )
     diff.add_argument("old", type=Path, metavar="OLD.json")
     diff.add_argument("new", type=Path, metavar="NEW.json")
     diff.set_defaults(handler=_diff)
@@ -299,7 +325,9 @@ def _diff(options: argparse.Namespace) -> int:
 
 def _rules_parser(commands: Any) -> None:
     rules = commands.add_parser("rules", help="list the rules, or explain one", allow_abbrev=False)
-    rules.add_argument("rule", nargs="?", metavar="ID", help="a rule's id or name, or a family's letter")
+    rules.add_argument(
+        "rule", nargs="?", metavar="ID", help="a rule's id or name, or a family's letter"
+    )
     rules.set_defaults(handler=_rules)
 
 
@@ -309,10 +337,11 @@ def _rules(options: argparse.Namespace) -> int:
 
     if options.rule is None or options.rule.upper() in FAMILIES:
         family = options.rule.upper() if options.rule else None
-        lines = []
-        for rule in RULES:
-            if family in (None, rule.family):
-                lines.append(f"{rule.id}  {rule.severity:<8} {rule.name:<32} {rule.summary}")
+        lines = [
+            f"{rule.id}  {rule.severity:<8} {rule.name:<32} {rule.summary}"
+            for rule in RULES
+            if family in (None, rule.family)
+        ]
         _write("\n".join(lines) + "\n")
         return EXIT_OK
     try:
@@ -328,7 +357,9 @@ def _rules(options: argparse.Namespace) -> int:
 
 
 def _rounds_parser(commands: Any) -> None:
-    rounds = commands.add_parser("rounds", help="list the rounds, show one, or compare two", allow_abbrev=False)
+    rounds = commands.add_parser(
+        "rounds", help="list the rounds, show one, or compare two", allow_abbrev=False
+    )
     rounds.add_argument("round", nargs="?", metavar="R", help="a round, v6.1 or 6.1")
     rounds.add_argument("--diff", metavar="R2", help="what changed from R to R2")
     rounds.set_defaults(handler=_rounds)
@@ -360,12 +391,25 @@ def _accuracy_parser(commands: Any) -> None:
         "accuracy", allow_abbrev=False,
         help="recompute the accuracy metric from mlperf_log_accuracy.json and ground truth",
     )  # fmt: skip
-    accuracy.add_argument("run", type=Path, metavar="RUN", help="folder with mlperf_log_accuracy.json")
+    accuracy.add_argument(
+        "run", type=Path, metavar="RUN", help="folder with mlperf_log_accuracy.json"
+    )
     accuracy.add_argument("--benchmark", required=True, metavar="B")
-    accuracy.add_argument("--data", required=True, type=Path, metavar="D", help="ground truth: folder or file")
-    accuracy.add_argument("--round", metavar="R", help="whose gate to compare with (default: the newest that has B)")
-    accuracy.add_argument("--backup", type=Path, metavar="FOLDER", help="folder with the whole log, where RUN's is truncated")
-    accuracy.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+    accuracy.add_argument(
+        "--data", required=True, type=Path, metavar="D", help="ground truth: folder or file"
+    )
+    accuracy.add_argument(
+        "--round", metavar="R", help="whose gate to compare with (default: the newest that has B)"
+    )
+    accuracy.add_argument(
+        "--backup",
+        type=Path,
+        metavar="FOLDER",
+        help="folder with the whole log, where RUN's is truncated",
+    )
+    accuracy.add_argument(
+        "--no-progress", action="store_true", help="no progress on standard error"
+    )
     accuracy.set_defaults(handler=_accuracy)
 
 
@@ -381,9 +425,16 @@ def _truncate_parser(commands: Any) -> None:
         help="shorten accuracy logs and add their hash to accuracy.txt; shows its plan first",
     )  # fmt: skip
     truncate.add_argument("tree", type=Path, metavar="TREE")
-    truncate.add_argument("--backup", type=Path, metavar="FOLDER", help="where the whole logs are kept (required unless --dry-run)")
+    truncate.add_argument(
+        "--backup",
+        type=Path,
+        metavar="FOLDER",
+        help="where the whole logs are kept (required unless --dry-run)",
+    )
     truncate.add_argument("--dry-run", action="store_true", help="only show what would be done")
-    truncate.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+    truncate.add_argument(
+        "--no-progress", action="store_true", help="no progress on standard error"
+    )
     truncate.set_defaults(handler=_truncate)
 
 
@@ -401,24 +452,59 @@ def _run_parser(commands: Any) -> None:
         "run", allow_abbrev=False,
         help="measure a benchmark under the official LoadGen and write a submission tree",
     )  # fmt: skip
-    run.add_argument("--benchmark", default="digits", metavar="B", help="default: digits, the embedded one")
-    run.add_argument("--scenario", action="append", metavar="S", help="SingleStream, MultiStream, Server, Offline (default: all)")
-    run.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="the submission tree; made, or added to")
-    run.add_argument("--round", metavar="R", help="whose gate and durations apply (default: demo for embedded benchmarks)")
+    run.add_argument(
+        "--benchmark", default="digits", metavar="B", help="default: digits, the embedded one"
+    )
+    run.add_argument(
+        "--scenario",
+        action="append",
+        metavar="S",
+        help="SingleStream, MultiStream, Server, Offline (default: all)",
+    )
+    run.add_argument(
+        "--out",
+        required=True,
+        type=Path,
+        metavar="FOLDER",
+        help="the submission tree; made, or added to",
+    )
+    run.add_argument(
+        "--round",
+        metavar="R",
+        help="whose gate and durations apply (default: demo for embedded benchmarks)",
+    )
     run.add_argument("--division", choices=("closed", "open"), default="closed")
     run.add_argument("--submitter", default="Assay", metavar="NAME")
     run.add_argument("--system", metavar="NAME", help="default: made from the processor's name")
     run.add_argument("--backend", default="onnxruntime", metavar="B", help="onnxruntime or dummy")
-    run.add_argument("--precision", default="fp32", metavar="P", help="which of the benchmark's models: fp32, int8")
+    run.add_argument(
+        "--precision",
+        default="fp32",
+        metavar="P",
+        help="which of the benchmark's models: fp32, int8",
+    )
     run.add_argument("--model", type=Path, metavar="FILE", help="another ONNX file in its place")
-    run.add_argument("--data", type=Path, metavar="FOLDER", help="the data set (default: the benchmark's own)")
+    run.add_argument(
+        "--data", type=Path, metavar="FOLDER", help="the data set (default: the benchmark's own)"
+    )
     run.add_argument("--target-qps", type=float, metavar="X", help="default: found by a warm-up")
     run.add_argument("--min-duration", type=float, metavar="SECONDS", help="default: the round's")
     run.add_argument("--user-conf", type=Path, metavar="FILE", help="a user.conf to start from")
     run.add_argument("--threads", type=_positive, metavar="N", help="threads of one inference")
-    run.add_argument("--provider", action="append", metavar="EP", help="ONNX Runtime execution provider; never silently replaced")
-    run.add_argument("--measure-anyway", action="store_true", help="measure although the accuracy gate is missed; goes to open")
-    run.add_argument("--overwrite", action="store_true", help="replace older results of the same names")
+    run.add_argument(
+        "--provider",
+        action="append",
+        metavar="EP",
+        help="ONNX Runtime execution provider; never silently replaced",
+    )
+    run.add_argument(
+        "--measure-anyway",
+        action="store_true",
+        help="measure although the accuracy gate is missed; goes to open",
+    )
+    run.add_argument(
+        "--overwrite", action="store_true", help="replace older results of the same names"
+    )
     run.add_argument("--no-progress", action="store_true", help="no progress on standard error")
     run.set_defaults(handler=_run)
 
@@ -434,7 +520,9 @@ def _demo_parser(commands: Any) -> None:
         "demo", allow_abbrev=False,
         help="run, check and report the embedded benchmark: no download, no GPU, under a minute",
     )  # fmt: skip
-    demo.add_argument("--out", type=Path, default=Path("assay-demo"), metavar="FOLDER", help="default: assay-demo")
+    demo.add_argument(
+        "--out", type=Path, default=Path("assay-demo"), metavar="FOLDER", help="default: assay-demo"
+    )
     demo.add_argument("--no-progress", action="store_true", help="no progress on standard error")
     demo.set_defaults(handler=_demo)
 
@@ -443,4 +531,3 @@ def _demo(options: argparse.Namespace) -> int:
     from assay.measure import demo
 
     return demo(options, _write, _say)
-

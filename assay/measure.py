@@ -33,7 +33,9 @@ class Listener:
         where = f"{event.benchmark} {event.scenario} {event.mode}"
         if event.phase == "running":
             left = f", {event.remaining_s:.0f} s left" if event.remaining_s is not None else ""
-            self.line.show(f"{where}: {event.samples} samples, {event.rate:.1f}/s, {event.elapsed_s:.0f} s{left}")
+            self.line.show(
+                f"{where}: {event.samples} samples, {event.rate:.1f}/s, {event.elapsed_s:.0f} s{left}"
+            )
         elif event.phase in ("ready", "warning", "failed"):
             self.line.clear()
             self.say(f"{where}: {event.message}" if event.message else f"{where}: {event.phase}")
@@ -69,7 +71,9 @@ def plan_of(options: argparse.Namespace) -> tuple[Plan, Round]:
     from runner import SCENARIOS, Plan
 
     round, benchmark = _round_and_benchmark(options.benchmark, options.round)
-    wanted = options.scenario or [s for s in SCENARIOS if benchmark is None or s in benchmark.scenarios]
+    wanted = options.scenario or [
+        s for s in SCENARIOS if benchmark is None or s in benchmark.scenarios
+    ]
     by_low = {s.lower(): s for s in SCENARIOS}
     scenarios = []
     for text in wanted:
@@ -130,7 +134,9 @@ def _measured(plan: Plan, listener: Listener, write: Write, say: Write) -> list[
 def _lines(outcomes: list[Outcome]) -> str:
     lines = []
     for o in outcomes:
-        accuracy = f"{o.score.metric} {o.score.value:.5g}" if o.score is not None else "accuracy not known"
+        accuracy = (
+            f"{o.score.metric} {o.score.value:.5g}" if o.score is not None else "accuracy not known"
+        )
         gate = f" (gate {o.gate:.5g})" if o.gate is not None else ""
         metric = f"{o.metric:,.6g} {o.unit}" if o.metric is not None else "not measured"
         lines.append(f"{o.benchmark} {o.scenario:<12} {o.status:<11} {metric}; {accuracy}{gate}")
@@ -177,7 +183,11 @@ def demo(options: argparse.Namespace, write: Write, say: Write) -> int:
     saved = {"report.json": "json", "report.html": "html"}
     for name, format in saved.items():
         rendered = reports.render(report, format)
-        data = rendered if isinstance(rendered, bytes) else rendered.encode("utf-8", "backslashreplace")
+        data = (
+            rendered
+            if isinstance(rendered, bytes)
+            else rendered.encode("utf-8", "backslashreplace")
+        )
         (out / name).write_bytes(data)
     write(_lines(outcomes))
     text = reports.render(report, "terminal", quiet=True)

@@ -43,7 +43,14 @@ def opened(where: Path) -> Iterator[tuple[Path, list[Finding]]]:
                 findings = _unzip(where, target)
             else:
                 findings = _untar(where, target)
-        except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, ValueError, NotImplementedError) as error:
+        except (
+            tarfile.TarError,
+            zipfile.BadZipFile,
+            EOFError,
+            OSError,
+            ValueError,
+            NotImplementedError,
+        ) as error:
             if isinstance(error, BadArchive):
                 raise
             raise BadArchive(f"{where} cannot be unpacked: {error}") from error

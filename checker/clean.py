@@ -43,7 +43,10 @@ def _clean(value: Any, limit: int, depth: int) -> Any:
         return "…"
     if isinstance(value, dict):
         items = list(value.items())
-        found = {str(_clean(str(k), limit, depth + 1)): _clean(v, limit, depth + 1) for k, v in items[:_ITEMS]}
+        found = {
+            str(_clean(str(k), limit, depth + 1)): _clean(v, limit, depth + 1)
+            for k, v in items[:_ITEMS]
+        }
         if len(items) > _ITEMS:
             found["…"] = f"{len(items) - _ITEMS} more"
         return found

@@ -61,7 +61,9 @@ def detect_round(listing: Folder) -> Detected:
             own = set(rounds[other].benchmarks) & folders
             same = rounds[other].seeds == rounds[name].seeds
             if same and own and not set(rounds[name].benchmarks) & folders:
-                return Detected(other, f"benchmark folder {sorted(own)[0]} and the seeds of its LoadGen logs")
+                return Detected(
+                    other, f"benchmark folder {sorted(own)[0]} and the seeds of its LoadGen logs"
+                )
         return Detected(name, f"seeds of {count} of {len(logs)} LoadGen logs looked at")
     for other in unofficial:
         own = set(rounds[other].benchmarks) & folders
@@ -85,7 +87,10 @@ def detect_round(listing: Folder) -> Detected:
                 break
     if versions:
         name, count = versions.most_common(1)[0]
-        return Detected(name, f"LoadGen version of {count} of {len(logs)} logs looked at (their seeds are of no round)")
+        return Detected(
+            name,
+            f"LoadGen version of {count} of {len(logs)} logs looked at (their seeds are of no round)",
+        )
     newest = [name for name, r in rounds.items() if r.official][-1]
     names = {file.name for file in islice(listing.all_files(), 200_000)}
     if "audit" in folders and "compliance" not in folders:

@@ -69,7 +69,8 @@ class Place:
 
 def locate(root: Path, listing: Folder) -> Place:
     """What TREE is, from what it holds and from the names of the folders it stands in."""
-    names = [part for part in Path(os.path.abspath(root)).parts if part not in ("/", os.sep)]
+    whole = root.resolve() if ".." in root.parts else root.absolute()
+    names = [part for part in whole.parts if part not in ("/", os.sep)]
     lower = {name.lower() for name in listing.folders}
     if set(listing.folders) & set(DIVISIONS):
         return Place("tree")

@@ -34,12 +34,12 @@ from schemas.report import (
     FORMAT_VERSION,
     Finding,
     Report,
+    Severity,
     Subject,
     Summary,
     Tool,
 )
 from schemas.report import Result as ResultRow
-from schemas.report import Severity
 from schemas.round import Round
 
 _CHUNK = 6
@@ -115,7 +115,12 @@ def judge(
         if count > _MAX_PER_RULE_AND_THING:
             more = count - _MAX_PER_RULE_AND_THING
             findings.append(
-                finding_of(rule, Problem(f"{more} more findings of this rule are not shown"), subject, severity)
+                finding_of(
+                    rule,
+                    Problem(f"{more} more findings of this rule are not shown"),
+                    subject,
+                    severity,
+                )
             )
     return findings, applied, skipped
 
@@ -324,7 +329,10 @@ def run_units(
                 if progress:
                     progress(done, len(plans))
         else:
-            waiting = {pool.submit(_work, chunk, round.name, ids, data): i for i, chunk in enumerate(chunks)}
+            waiting = {
+                pool.submit(_work, chunk, round.name, ids, data): i
+                for i, chunk in enumerate(chunks)
+            }
             for future in as_completed(waiting):
                 index = waiting[future]
                 try:
@@ -344,9 +352,7 @@ def run_units(
     return [outcome for index in range(len(chunks)) for outcome in outcomes[index]]
 
 
-def _alone(
-    plan: ResultPlan, round: Round, ids: tuple[str, ...], data: dict[str, str]
-) -> Outcome:
+def _alone(plan: ResultPlan, round: Round, ids: tuple[str, ...], data: dict[str, str]) -> Outcome:
     import multiprocessing
 
     try:
@@ -382,7 +388,9 @@ def check(
         name = options.round or detected.name
         round = load_round(name)
         place = locate(folder, listing) if folder == where else Place("tree")
-        plan = discover(listing, round, place, divisions=options.divisions, submitters=options.submitters)
+        plan = discover(
+            listing, round, place, divisions=options.divisions, submitters=options.submitters
+        )
         outcomes = run_units(
             plan.results, round, rules, jobs=_jobs(options.jobs), data=options.data,
             executor=executor, progress=progress,
@@ -478,7 +486,11 @@ def _with_status(row: ResultRow, findings: Sequence[Finding]) -> ResultRow:
 def concerns(finding: Finding, row: ResultRow) -> bool:
     """Whether a finding is about this result or about the description of its system."""
     subject = finding.subject
-    if (subject.division, subject.submitter, subject.system) != (row.division, row.submitter, row.system):
+    if (subject.division, subject.submitter, subject.system) != (
+        row.division,
+        row.submitter,
+        row.system,
+    ):
         return False
     if subject.scenario is not None:
         inside = finding.path is None or row.path == "." or finding.path == row.path
@@ -488,7 +500,9 @@ def concerns(finding: Finding, row: ResultRow) -> bool:
         if not (named and (same_scenario or inside)):
             return False
         # Two folders may mean one benchmark: the path tells whose finding it is.
-        other = f"/{row.system}/" in (finding.path or "") and f"/{row.directory}/" not in (finding.path or "")
+        other = f"/{row.system}/" in (finding.path or "") and f"/{row.directory}/" not in (
+            finding.path or ""
+        )
         return same_scenario and not other
     return subject.benchmark is None and finding.rule[0] in "DNX"
 
@@ -519,15 +533,22 @@ def _nothing(plan: Plan, options: Options, root: str) -> Finding:
 
 
 def _not_checked(place: Place) -> list[str]:
+    outside = (
+        "system description, code, documentation and, before v6.0, measurements and compliance "
+        "tests: they stand outside the folder that was given"
+    )
     return {
         "tree": [],
         "division": ["what stands beside the division's folder"],
         "submitter": ["what stands beside the submitter's folder"],
-        "system": ["system description, code, documentation and, before v6.0, measurements and compliance tests: they stand outside the folder that was given"],
-        "benchmark": ["system description, code, documentation and, before v6.0, measurements and compliance tests: they stand outside the folder that was given", "the system's other benchmarks"],
-        "result": ["system description, code, documentation and, before v6.0, measurements and compliance tests: they stand outside the folder that was given", "whether the benchmark's other required scenarios are there"],
-        "run": ["everything but this run's own logs: accuracy, measurements, compliance tests and system description stand outside the folder that was given"],
-    }[place.scope]  # fmt: skip
+        "system": [outside],
+        "benchmark": [outside, "the system's other benchmarks"],
+        "result": [outside, "whether the benchmark's other required scenarios are there"],
+        "run": [
+            "everything but this run's own logs: accuracy, measurements, compliance tests and "
+            "system description stand outside the folder that was given"
+        ],
+    }[place.scope]
 
 
 def summarise(rows: Sequence[ResultRow], findings: Sequence[Finding]) -> Summary:
@@ -541,5 +562,3 @@ def summarise(rows: Sequence[ResultRow], findings: Sequence[Finding]) -> Summary
         len(rows), valid, len(rows) - valid, count("error"), count("warning"), count("note"),
         sum(f.waived is not None for f in findings),
     )  # fmt: skip
-
-

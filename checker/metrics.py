@@ -6,6 +6,7 @@ import math
 
 from checker.model import AccuracyRun, PerformanceRun, Result
 from checker.parse.accuracy_txt import AccuracyText, Reported
+from checker.parse.detail import DetailLog
 from schemas.report import AccuracyScore, Limits, Metric, RunFacts
 from schemas.round import Gate, Inference, Round, Scenario
 
@@ -63,7 +64,11 @@ def metric_of(result: Result) -> Metric | None:
     if rules is None:
         return None
     value = run.detail.number(rules.metric.key)
-    return None if value is None else Metric(rules.metric.key, value * rules.metric.scale, rules.metric.unit)
+    return (
+        None
+        if value is None
+        else Metric(rules.metric.key, value * rules.metric.scale, rules.metric.unit)
+    )
 
 
 def _published_run(result: Result) -> PerformanceRun | None:
@@ -197,7 +202,9 @@ def power_of(result: Result) -> Metric | None:
     joules = average * (end - begin) / queries
     if result.inferred_from == "SingleStream" and result.scenario == "MultiStream":
         joules *= 8
-    return Metric("energy_per_query", joules * (1000 if unit.lower().startswith("milli") else 1), unit)
+    return Metric(
+        "energy_per_query", joules * (1000 if unit.lower().startswith("milli") else 1), unit
+    )
 
 
 def limits_of(result: Result) -> Limits | None:
@@ -231,16 +238,8 @@ def facts_of(result: Result) -> list[RunFacts]:
         if detail is None or not detail:
             continue
 
-        def numbers(template: str, detail: object = detail) -> dict[str, float]:
-            found = {}
-            for percent in _PERCENTS:
-                value = run.detail.number(template.format(percent)) if run.detail else None
-                if value is not None and math.isfinite(value):
-                    found[percent] = value
-            return found
-
-        latency = numbers("result_{}_percentile_per_query_latency_ns") or numbers(
-            "result_{}_percentile_latency_ns"
+        latency = _numbers(detail, "result_{}_percentile_per_query_latency_ns") or _numbers(
+            detail, "result_{}_percentile_latency_ns"
         )
         facts.append(
             RunFacts(
@@ -254,8 +253,8 @@ def facts_of(result: Result) -> list[RunFacts]:
                 validity=detail.text("result_validity"),
                 query_count=detail.integer("result_query_count"),
                 latency_ns=latency,
-                ttft_ns=numbers("result_first_token_{}_percentile_latency_ns"),
-                tpot_ns=numbers("result_time_per_output_token_{}_percentile_ns"),
+                ttft_ns=_numbers(detail, "result_first_token_{}_percentile_latency_ns"),
+                tpot_ns=_numbers(detail, "result_time_per_output_token_{}_percentile_ns"),
                 settings={
                     k.removeprefix("effective_"): detail.get(k) for k in _SETTINGS if k in detail
                 },
@@ -277,6 +276,12 @@ def facts_of(result: Result) -> list[RunFacts]:
     return facts
 
 
+def _numbers(detail: DetailLog, template: str) -> dict[str, float]:
+    """Every finite value of a family of percentiles, by percent."""
+    values = {percent: detail.number(template.format(percent)) for percent in _PERCENTS}
+    return {p: v for p, v in values.items() if v is not None and math.isfinite(v)}
+
+
 def _duration(run: object) -> float | None:
     from checker.parse.power import seconds_of
 
@@ -288,5 +293,3 @@ def _duration(run: object) -> float | None:
         return None
     first, last = seconds_of(begin), seconds_of(end)
     return round(last - first, 3) if first is not None and last is not None else None
-
-

@@ -190,7 +190,9 @@ class Run:
     @property
     def summary_path(self) -> str:
         """Where the summary log is or should be."""
-        return self.summary.path if self.summary is not None else f"{self.path}/mlperf_log_summary.txt"
+        return (
+            self.summary.path if self.summary is not None else f"{self.path}/mlperf_log_summary.txt"
+        )
 
     @property
     def scenario(self) -> str | None:
@@ -400,7 +402,6 @@ class Result:
     def limits(self) -> list[Gate]:
         """The upper accuracy bounds of this benchmark."""
         return [] if self.benchmark is None else self.benchmark.accuracy_limits
-
 
     def faults(self) -> Iterator[Fault]:
         """Problems met while reading the result's own documents (its runs' are theirs)."""

@@ -13,7 +13,7 @@ import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 from schemas.report import RuleFacts, Severity
 from schemas.round import Round
@@ -116,7 +116,7 @@ def rule(
     severity: Severity,
     *,
     needs: str | tuple[str, ...] = (),
-    divisions: tuple[Literal["closed", "open", "network"], ...] = (),
+    divisions: tuple[str, ...] = (),
     when: Callable[[Round], bool] | None = None,
 ) -> Callable[[Check], Rule]:
     """Make a rule of a function.

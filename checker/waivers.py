@@ -66,7 +66,9 @@ def _waiver(entry: Any, index: int, path: Path) -> Waiver:
         raise BadWaivers(f"{where} is no table")
     odd = set(entry) - known
     if odd:
-        raise BadWaivers(f"{where}: unknown key {sorted(odd)[0]!r}; known: {', '.join(sorted(known))}")
+        raise BadWaivers(
+            f"{where}: unknown key {sorted(odd)[0]!r}; known: {', '.join(sorted(known))}"
+        )
     for key in ("rule", "path", "reason", "owner"):
         if not isinstance(entry.get(key), str) or not entry[key].strip():
             raise BadWaivers(f"{where}: {key} must be given as text")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 from schemas.round import Benchmark, Category, Gate, Round, Scenario
@@ -34,7 +35,15 @@ def overview(rounds: Sequence[Round]) -> str:
         )
         for r in rounds
     ]  # fmt: skip
-    head = ("round", "deadline", "published", "benchmarks", "divisions", "compliance tests", "LoadGen")
+    head = (
+        "round",
+        "deadline",
+        "published",
+        "benchmarks",
+        "divisions",
+        "compliance tests",
+        "LoadGen",
+    )
     return "\n".join(_table(head, rows)) + "\n"
 
 
@@ -107,7 +116,15 @@ def tables(round: Round) -> str:
     lines += _table(
         ("benchmark", "scenario", "metric", "unit", "seconds", "limits", "compliance"),
         [
-            (n, s, r.metric.key, r.metric.unit, f"{r.min_duration_ms / 1000:g}", _limits(r), ", ".join(r.compliance))
+            (
+                n,
+                s,
+                r.metric.key,
+                r.metric.unit,
+                f"{r.min_duration_ms / 1000:g}",
+                _limits(r),
+                ", ".join(r.compliance),
+            )
             for n, b in round.benchmarks.items()
             for s, r in b.scenarios.items()
         ],
@@ -136,7 +153,10 @@ def _benchmark_changes(old: Benchmark, new: Benchmark) -> Iterator[str]:
             yield f"gate removed: {gate_text(a, '>=')}"
         elif a is not None and b is not None and a != b:
             yield f"gate {gate_text(a, '>=')} -> {gate_text(b, '>=')}"
-    uppers = ({g.metric: g for g in old.accuracy_limits}, {g.metric: g for g in new.accuracy_limits})
+    uppers = (
+        {g.metric: g for g in old.accuracy_limits},
+        {g.metric: g for g in new.accuracy_limits},
+    )
     for metric in dict.fromkeys([*uppers[0], *uppers[1]]):
         a, b = uppers[0].get(metric), uppers[1].get(metric)
         if a != b:
@@ -162,7 +182,11 @@ def _benchmark_changes(old: Benchmark, new: Benchmark) -> Iterator[str]:
 
 
 def _scenario_changes(name: str, old: Scenario, new: Scenario) -> Iterator[str]:
-    if (old.metric.key, old.metric.unit, old.metric.scale) != (new.metric.key, new.metric.unit, new.metric.scale):
+    if (old.metric.key, old.metric.unit, old.metric.scale) != (
+        new.metric.key,
+        new.metric.unit,
+        new.metric.scale,
+    ):
         yield f"{name}: metric {old.metric.key} ({old.metric.unit}) -> {new.metric.key} ({new.metric.unit})"
     if old.min_duration_ms != new.min_duration_ms:
         yield f"{name}: {old.min_duration_ms / 1000:g} s -> {new.min_duration_ms / 1000:g} s"
@@ -185,13 +209,23 @@ def changes(old: Round, new: Round) -> str:
         ("compliance folder", old.layout.compliance or "none", new.layout.compliance or "none"),
         ("code folder", ", ".join(old.layout.code), ", ".join(new.layout.code)),
         ("LoadGen", ", ".join(old.loadgen.versions), ", ".join(new.loadgen.versions)),
-        ("compliance tests", ", ".join(old.compliance) or "none", ", ".join(new.compliance) or "none"),
-        ("accuracy log", _number(old.accuracy_log.max_bytes) or "any size", _number(new.accuracy_log.max_bytes) or "any size"),
+        (
+            "compliance tests",
+            ", ".join(old.compliance) or "none",
+            ", ".join(new.compliance) or "none",
+        ),
+        (
+            "accuracy log",
+            _number(old.accuracy_log.max_bytes) or "any size",
+            _number(new.accuracy_log.max_bytes) or "any size",
+        ),
     ):
         if x != y:
             general.append(f"{label}: {x} -> {y}")
     added = [f for f in new.system_description.required if f not in old.system_description.required]
-    removed = [f for f in old.system_description.required if f not in new.system_description.required]
+    removed = [
+        f for f in old.system_description.required if f not in new.system_description.required
+    ]
     if added:
         general.append(f"system description: now required {', '.join(added)}")
     if removed:
@@ -227,7 +261,7 @@ def history(rounds: Sequence[Round]) -> str:
         "",
         overview(official).rstrip("\n"),
     ]
-    for old, new in zip(official, official[1:], strict=False):
+    for old, new in itertools.pairwise(official):
         text = changes(old, new).rstrip("\n").replace("\n## ", "\n### ")
         lines += ["", "#" + text]
     return "\n".join(lines) + "\n"

@@ -185,12 +185,12 @@ def _warm_up(library: Any, backend: Any, benchmark: Any, batch: int, seconds: fl
 
     indices = list(range(batch))
     library.load(indices)
-    rows = library.rows(indices)
+    (feed,) = library.batches(indices, batch)
     times: list[float] = []
     end = time.perf_counter() + seconds
     while len(times) < 3 or (time.perf_counter() < end and len(times) < 100_000):
         start = time.perf_counter()
-        benchmark.encode(backend.infer(library.feed(rows), indices), batch)
+        benchmark.encode(backend.infer(feed, indices), batch)
         times.append(time.perf_counter() - start)
     library.unload(indices)
     # The first inferences build caches and say nothing about the rest.

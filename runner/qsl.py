@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,13 +56,20 @@ class Library:
         self._arrays = {}
         self.single = {}
 
-    def rows(self, indices: Sequence[int]) -> NDArray[np.int64]:
-        """Where these samples lie."""
-        return self._rows[np.asarray(indices, np.int64)]
-
-    def feed(self, rows: NDArray[np.int64]) -> Mapping[str, NDArray[Any]]:
-        """The samples of `rows` as model inputs; a view where they are neighbours."""
-        first, count = int(rows[0]), len(rows)
-        if int(rows[-1]) - first == count - 1 and bool((np.diff(rows) == 1).all()):
-            return {name: array[first : first + count] for name, array in self._arrays.items()}
-        return {name: array[rows] for name, array in self._arrays.items()}
+    def batches(self, indices: Sequence[int], size: int) -> Iterator[Mapping[str, NDArray[Any]]]:
+        """These samples as model inputs, `size` at a time; views where they are neighbours."""
+        rows = self._rows[np.asarray(indices, np.int64)]
+        count = len(rows)
+        # Where neighbours end, found once: an Offline query has thousands of batches.
+        seams = [*(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), count]
+        seam = 0
+        for number, first in enumerate(rows[::size].tolist()):
+            start = number * size
+            stop = min(start + size, count)
+            while seams[seam] <= start:
+                seam += 1
+            if seams[seam] >= stop:
+                last = first + stop - start
+                yield {name: array[first:last] for name, array in self._arrays.items()}
+            else:
+                yield {name: array[rows[start:stop]] for name, array in self._arrays.items()}

@@ -127,13 +127,14 @@ class Sut:
             self._responses.send(ids, self._encode(outputs, 1))
             self.done += 1
             return
-        rows = self._library.rows(indices)
-        step = self._batch_size
-        for start in range(0, count, step):
-            part = indices[start : start + step]
-            outputs = self._infer(self._library.feed(rows[start : start + step]), part)
-            self._responses.send(ids[start : start + step], self._encode(outputs, len(part)))
+        step, start = self._batch_size, 0
+        for feed in self._library.batches(indices, step):
+            stop = start + step
+            part = indices[start:stop]
+            outputs = self._infer(feed, part)
+            self._responses.send(ids[start:stop], self._encode(outputs, len(part)))
             self.done += len(part)
+            start = stop
 
 
 class ServerSut(Sut):

@@ -26,7 +26,11 @@ class BadRound(ValueError):
 
 def round_names() -> list[str]:
     """The rounds this version knows, oldest first, the demo round last."""
-    names = [entry.name.removesuffix(".toml") for entry in _ROUNDS.iterdir() if entry.name.endswith(".toml")]
+    names = [
+        entry.name.removesuffix(".toml")
+        for entry in _ROUNDS.iterdir()
+        if entry.name.endswith(".toml")
+    ]
 
     def order(name: str) -> tuple[int, list[int]]:
         return (0, [int(n) for n in re.findall(r"\d+", name)]) if name[:1] == "v" else (1, [])

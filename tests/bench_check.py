@@ -28,7 +28,7 @@ def read_all(tree: Path) -> tuple[int, int, float]:
     began = time.perf_counter()
     for folder, _, names in os.walk(tree):
         for name in names:
-            with open(os.path.join(folder, name), "rb", buffering=0) as stream:
+            with Path(folder, name).open("rb", buffering=0) as stream:
                 while chunk := stream.read(1 << 20):
                     size += len(chunk)
             count += 1
@@ -46,7 +46,11 @@ def checked(tree: Path, jobs: int) -> tuple[float, float, int]:
     )
     began = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-c", code, str(tree), str(jobs)], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, str(tree), str(jobs)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     whole = time.perf_counter() - began
     seconds, peak = done.stdout.split()
@@ -58,7 +62,9 @@ def startup() -> float:
     times = []
     for _ in range(7):
         began = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "assay", "--version"], cwd=ROOT, check=True, capture_output=True)
+        subprocess.run(
+            [sys.executable, "-m", "assay", "--version"], cwd=ROOT, check=True, capture_output=True
+        )
         times.append(time.perf_counter() - began)
     return statistics.median(times)
 
@@ -113,8 +119,13 @@ def main() -> None:
                 tree = scaled(unpacked(name), copies, Path(folder) / str(copies))
                 line.append((copies, checked(tree, 1)[0]))
         base = line[0][1]
-        print(f"{name} linearity: " + ", ".join(f"{n}x {s:.2f} s ({s / base / n:.2f} of linear)" for n, s in line))
-    print(f"this process's peak: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+        print(
+            f"{name} linearity: "
+            + ", ".join(f"{n}x {s:.2f} s ({s / base / n:.2f} of linear)" for n, s in line)
+        )
+    print(
+        f"this process's peak: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB"
+    )
 
 
 if __name__ == "__main__":

@@ -45,7 +45,9 @@ def grow(_masters: Callable[..., GoodTree], tmp_path: Path) -> Iterator[Grow]:
     made = []
 
     def make(**options: Any) -> GoodTree:
-        items = tuple(sorted((k, tuple(v) if isinstance(v, list) else v) for k, v in options.items()))
+        items = tuple(
+            sorted((k, tuple(v) if isinstance(v, list) else v) for k, v in options.items())
+        )
         master = _masters(items)
         tree = copy.copy(master)
         tree.root = tmp_path / f"tree{len(made)}" / "submission"

@@ -140,7 +140,10 @@ def _single(rules: Scenario, benchmark: Benchmark, minimum_ms: int, slower: floa
     if rules.early_stopping:
         discard = discarded_count(count, percentile) or 0
         discard99 = discarded_count(count, 0.99) or 0
-        estimate, estimate99 = estimated.at(count - 1 - discard), estimated.at(count - 1 - discard99)
+        estimate, estimate99 = (
+            estimated.at(count - 1 - discard),
+            estimated.at(count - 1 - discard99),
+        )
         notes = [
             f" * Processed at least 64 queries ({count}).",
             f" * Would discard {discard} highest latency queries.",
@@ -153,7 +156,10 @@ def _single(rules: Scenario, benchmark: Benchmark, minimum_ms: int, slower: floa
         ("result_qps_without_loadgen_overhead", six(1e9 / line.mean)),
     ]
     if rules.early_stopping:
-        records += [("early_stopping_latency_ss", estimate), ("early_stopping_latency_ms", estimate99)]
+        records += [
+            ("early_stopping_latency_ss", estimate),
+            ("early_stopping_latency_ms", estimate99),
+        ]
     records += _latency(line)
     if rules.token_latencies:
         records += _first_token(first_tokens)
@@ -202,7 +208,7 @@ def _multi(rules: Scenario, benchmark: Benchmark, minimum_ms: int, slower: float
     samples = rules.samples_per_query or 8
     count = max(_limit_counts(rules, benchmark), 1000 if minimum_ms < 60_000 else 12_000)
     limit = rules.target_latency_ns
-    mean = minimum_ms * 1e6 * 1.02 * slower / count if not limit else limit * 0.5
+    mean = minimum_ms * 1e6 * 1.02 * slower / count if not limit else limit * 0.5 * slower
     line = Line.between(mean * 0.6, mean * 1.4, count)
     duration = int(line.total * 1.001) if not limit else count * limit
     records: list[tuple[str, Any]] = [("result_query_count", count)]
@@ -242,13 +248,15 @@ def _server(rules: Scenario, benchmark: Benchmark, minimum_ms: int, slower: floa
     records: list[tuple[str, Any]] = [("result_query_count", count)]
     if rules.token_latencies:
         ttft, tpot = (rules.ttft_ms or 1000) * 1e6, (rules.tpot_ms or 100) * 1e6
-        first = Line.between(ttft * 0.1, ttft * 0.6, count)
-        each = Line.between(tpot * 0.1, tpot * 0.6, count)
-        line = Line(first.first + each.first * (tokens - 1), first.step + each.step * (tokens - 1), count)
+        first = Line.between(ttft * 0.1 * slower, ttft * 0.6 * slower, count)
+        each = Line.between(tpot * 0.1 * slower, tpot * 0.6 * slower, count)
+        line = Line(
+            first.first + each.first * (tokens - 1), first.step + each.step * (tokens - 1), count
+        )
         over = count
     else:
         bound = limit or 1e9
-        line = Line.between(bound * 0.2, bound * 0.7, count)
+        line = Line.between(bound * 0.2 * slower, bound * 0.7 * slower, count)
         over = 0
     tail = line.mean
     scheduled = (count - 1) * 1e9 / length
@@ -340,8 +348,14 @@ def loadgen_version(round: Round) -> str:
     """A version that the round accepts, as its logs say it."""
     plain = [v for v in round.loadgen.versions if not v.startswith(".")]
     if plain:
-        return f"{plain[0]}.4 @ 0123456789" if plain[0].count(".") == 1 else f"{plain[0]} @ 0123456789"
-    return f"{round.loadgen.versions[0]} @ 0123456789" if round.loadgen.versions else "1.0 @ 0123456789"
+        return (
+            f"{plain[0]}.4 @ 0123456789" if plain[0].count(".") == 1 else f"{plain[0]} @ 0123456789"
+        )
+    return (
+        f"{round.loadgen.versions[0]} @ 0123456789"
+        if round.loadgen.versions
+        else "1.0 @ 0123456789"
+    )
 
 
 @functools.lru_cache(maxsize=32)
@@ -392,8 +406,8 @@ def _settings(setup: Setup, numbers: Numbers, minimum_ms: int) -> list[tuple[str
         asked.append(("offline_expected_qps", numbers.target_qps))
     asked += [
         ("min_duration_ms", minimum_ms), ("max_duration_ms", 0),
-        ("min_query_count", numbers.min_query_count), ("max_query_count", 0), *seeds.items(),
-        *flags.items(),
+        ("min_query_count", int(audit.get("min_query_count", numbers.min_query_count))),
+        ("max_query_count", 0), *seeds.items(), *flags.items(),
         ("performance_sample_count_override", loaded), ("accuracy_sample_count_override", 0),
         ("sample_concatenate_permutation", permuted),
     ]  # fmt: skip
@@ -521,7 +535,13 @@ def make_log(setup: Setup, slower: float = 1.0) -> Log:
         (25.25, "generated_query_duration", numbers.generated_duration_ns),
     ]
     if setup.scenario != "Server":
-        records.append((late - 5, "generic_message", "Ending naturally: Minimum query count and test duration met."))
+        records.append(
+            (
+                late - 5,
+                "generic_message",
+                "Ending naturally: Minimum query count and test duration met.",
+            )
+        )
     records += [(late - 2, "power_begin", stamp(begin)), (late - 2, "power_end", stamp(end))]
     met: list[tuple[str, Any]] = [("result_validity", "VALID")]
     if setup.scenario == "Server":
@@ -579,7 +599,15 @@ def _summary(log: Log) -> str:
     setup, numbers, scenario = log.setup, log.numbers, log.setup.scenario
     lines = [_RULE, "MLPerf Results Summary", _RULE]
     if setup.kind == "accuracy":
-        return "\n".join(["", "No warnings encountered during test.", "", "No errors encountered during test.", ""])
+        return "\n".join(
+            [
+                "",
+                "No warnings encountered during test.",
+                "",
+                "No errors encountered during test.",
+                "",
+            ]
+        )
     lines += [f"SUT name : {values['sut_name']}", f"Scenario : {scenario}",
               f"Mode     : {values['effective_test_mode']}"]  # fmt: skip
     tokens = "result_completed_tokens_per_second" in values
@@ -593,11 +621,17 @@ def _summary(log: Log) -> str:
             lines.append(f"{percent:.1f}th percentile latency (ns) : {values[key]}")
     elif scenario == "Server":
         if _knows_early_stopping(setup.round) and setup.round.number >= (4, 0):
-            lines.append(f"Completed samples per second    : {values['result_completed_samples_per_sec']:.2f}")
+            lines.append(
+                f"Completed samples per second    : {values['result_completed_samples_per_sec']:.2f}"
+            )
         else:
-            lines.append(f"Scheduled samples per second : {values['result_scheduled_samples_per_sec']:.2f}")
+            lines.append(
+                f"Scheduled samples per second : {values['result_scheduled_samples_per_sec']:.2f}"
+            )
         if tokens:
-            lines.append(f"Completed tokens per second: {values['result_completed_tokens_per_second']:.2f}")
+            lines.append(
+                f"Completed tokens per second: {values['result_completed_tokens_per_second']:.2f}"
+            )
     else:
         lines.append(f"Samples per second: {values['result_samples_per_second']}")
         if "result_tokens_per_second" in values:
@@ -609,12 +643,19 @@ def _summary(log: Log) -> str:
     if "early_stopping_met" in values:
         lines.append("  Early stopping satisfied: Yes")
         if numbers.notes and setup.rules.token_latencies and scenario == "Server":
-            lines += ["TTFT Early Stopping Result:", *numbers.notes, "TPOT Early Stopping Result:", *numbers.notes]
+            lines += [
+                "TTFT Early Stopping Result:",
+                *numbers.notes,
+                "TPOT Early Stopping Result:",
+                *numbers.notes,
+            ]
         elif numbers.notes:
             lines += ["Early Stopping Result:", *numbers.notes]
     lines += ["", _RULE, "Additional Stats", _RULE]
     if scenario == "Server":
-        lines.append(f"Scheduled samples per second : {values['result_scheduled_samples_per_sec']:.2f}")
+        lines.append(
+            f"Scheduled samples per second : {values['result_scheduled_samples_per_sec']:.2f}"
+        )
     if scenario == "SingleStream":
         lines += [f"QPS w/ loadgen overhead         : {values['result_qps_with_loadgen_overhead']:.2f}",
                   f"QPS w/o loadgen overhead        : {values['result_qps_without_loadgen_overhead']:.2f}", ""]  # fmt: skip
@@ -642,7 +683,13 @@ def _summary(log: Log) -> str:
             lines.append(f"{name.removesuffix('_ms')} (ms): {value}")
         else:
             lines.append(f"{name} : {int(value)}")
-    lines += ["", "No warnings encountered during test.", "", "No errors encountered during test.", ""]
+    lines += [
+        "",
+        "No warnings encountered during test.",
+        "",
+        "No errors encountered during test.",
+        "",
+    ]
     return "\n".join(lines)
 
 
@@ -741,7 +788,10 @@ class Answers:
         if not self.tokens:
             return (index % 1000 * 0x01000000 & 0xFFFFFFFF).to_bytes(4, "big").hex().upper()
         count = self.token_count(index)
-        tokens = [(1000 + (index * 31 + i * 7) % 5000).to_bytes(4, "little").hex() for i in range(count - 1)]
+        tokens = [
+            (1000 + (index * 31 + i * 7) % 5000).to_bytes(4, "little").hex()
+            for i in range(count - 1)
+        ]
         return ("".join(tokens) + "02000000").upper()
 
     def record(self, seq: int, index: int, *, first_token: bool = False) -> str:
@@ -756,7 +806,11 @@ class Answers:
 
     def log(self, pairs: Iterable[tuple[int, int]], *, first_token: bool = False) -> str:
         """A whole accuracy log."""
-        return "[\n" + ",\n".join(self.record(s, i, first_token=first_token) for s, i in pairs) + "\n]\n"
+        return (
+            "[\n"
+            + ",\n".join(self.record(s, i, first_token=first_token) for s, i in pairs)
+            + "\n]\n"
+        )
 
 
 def shortened(answers: Answers, total: int, limit: int | None) -> tuple[bytes, str]:
@@ -913,7 +967,9 @@ class GoodTree:
 
     def files(self) -> list[str]:
         """Every file, relative, sorted."""
-        return sorted(p.relative_to(self.root).as_posix() for p in self.root.rglob("*") if p.is_file())
+        return sorted(
+            p.relative_to(self.root).as_posix() for p in self.root.rglob("*") if p.is_file()
+        )
 
     # -- changing one thing
 
@@ -997,7 +1053,9 @@ class GoodTree:
         path = self.path_of(place)
         value = json.loads(path.read_text(encoding="utf-8"))
         changed = function(value)
-        path.write_text(json.dumps(value if changed is None else changed, indent=2) + "\n", encoding="utf-8")
+        path.write_text(
+            json.dumps(value if changed is None else changed, indent=2) + "\n", encoding="utf-8"
+        )
 
     def edit_text(self, place: str | Path, old: str, new: str) -> None:
         """Replace text that must be there."""
@@ -1056,7 +1114,9 @@ def scenarios_for(round: Round, benchmark: str, category: str) -> list[str]:
     return list(dict.fromkeys(wanted)) or demands.allowed[:1]
 
 
-def system_description(round: Round, names: Mapping[str, str], category: str, *, power: bool, network: bool) -> dict[str, Any]:
+def system_description(
+    round: Round, names: Mapping[str, str], category: str, *, power: bool, network: bool
+) -> dict[str, Any]:
     """A system description with every field of the round."""
     wanted = round.system_description
     fields: dict[str, Any] = {}
@@ -1106,16 +1166,20 @@ def good_tree(
     if into is not None:
         tree._clock = into._clock
     about = data.benchmarks[benchmark]
-    tree.scenarios = list(scenarios) if scenarios is not None else scenarios_for(data, benchmark, category)
+    tree.scenarios = (
+        list(scenarios) if scenarios is not None else scenarios_for(data, benchmark, category)
+    )
     description = system_description(data, names, category, power=power, network=network)
     tree.write(tree.system_path, json.dumps(description, indent=2) + "\n")
     for code in data.layout.code:
         tree.write(f"{tree.base}/{code}/{names['benchmark']}/{IMPLEMENTATION}/README.md",
                    "# How to run\n\nSee run.sh.\n")  # fmt: skip
+    documentation = (data.layout.documentation or "{division}/{submitter}").format(**names)
+    tree.write(
+        f"{documentation}/calibration.md", "# Calibration\n\nMin-max over the calibration set.\n"
+    )
     if data.layout.documentation:
-        tree.write(data.layout.documentation.format(**names) + "/README.md", "# Documentation\n\nNone further.\n")
-    if data.layout.calibration:
-        tree.write(data.layout.calibration[-1].format(**names), "# Calibration\n\nMin-max over the calibration set.\n")
+        tree.write(f"{documentation}/bandwidth.md", "# Bandwidth\n\nIngress 10 GB/s, measured.\n")
     if data.layout.nameplate_power and power:
         tree.write(data.layout.nameplate_power.format(**names), "nameplate_watts: 4000\n")
     for scenario in tree.scenarios:
@@ -1123,7 +1187,9 @@ def good_tree(
     return tree
 
 
-def _write_result(tree: GoodTree, about: Benchmark, name: str, scenario: str, *, power: bool) -> None:
+def _write_result(
+    tree: GoodTree, about: Benchmark, name: str, scenario: str, *, power: bool
+) -> None:
     round = tree.round
     rules = about.scenarios[scenario]
     place = tree.result(scenario)
@@ -1149,14 +1215,18 @@ def _write_result(tree: GoodTree, about: Benchmark, name: str, scenario: str, *,
     data, digest = shortened(answers, accuracy.setup.accuracy_total, round.accuracy_log.max_bytes)
     tree.write(place.accuracy_log, data)
     gates = about.accuracy_by_scenario.get(scenario, about.accuracy)
-    lines = accuracy_lines(metric_values(gates, about.accuracy_limits), accuracy.setup.accuracy_total)
+    lines = accuracy_lines(
+        metric_values(gates, about.accuracy_limits), accuracy.setup.accuracy_total
+    )
     tree.write(place.accuracy_text, "\n".join([*lines, f"hash={digest}"]) + "\n")
     for kind, stems, suffix in (("images", about.images, "png"), ("videos", about.videos, "mp4")):
         for stem in stems:
-            tree.write(place.accuracy / kind / f"{stem}.{suffix}", b"\x89PNG\r\n\x1a\n" + stem.encode())
+            tree.write(
+                place.accuracy / kind / f"{stem}.{suffix}", b"\x89PNG\r\n\x1a\n" + stem.encode()
+            )
     _write_measurements(tree, about, scenario, main)
-    for test in rules.compliance if tree.names["division"] != "open" else []:
-        _write_test(tree, about, name, scenario, test, main, answers)
+    for number, test in enumerate(rules.compliance if tree.names["division"] != "open" else []):
+        _write_test(tree, about, name, scenario, test, main, answers, 1.002 + number / 1000)
 
 
 def _audit_settings(round: Round, test: str, benchmark: str, scenario: str) -> dict[str, Any]:
@@ -1207,7 +1277,9 @@ def _write_measurements(tree: GoodTree, about: Benchmark, scenario: str, log: Lo
     else:
         line = f"{model}.{loadgen}.target_qps = {log.numbers.target_qps:g}"
     tree.write(path.parent / "user.conf", f"# Settings of this system.\n{line}\n")
-    tree.write(path.parent / "README.md", f"# {about.task}, {scenario}\n\nRun `run.sh {scenario}`.\n")
+    tree.write(
+        path.parent / "README.md", f"# {about.task}, {scenario}\n\nRun `run.sh {scenario}`.\n"
+    )
     if "mlperf.conf" in round.layout.measurement_files.required:
         seeds = round.seeds
         tree.write(
@@ -1226,18 +1298,27 @@ def _score(log: Log, test: str) -> float:
 
 
 def _write_test(
-    tree: GoodTree, about: Benchmark, name: str, scenario: str, test: str, main: Log, answers: Answers
+    tree: GoodTree,
+    about: Benchmark,
+    name: str,
+    scenario: str,
+    test: str,
+    main: Log,
+    answers: Answers,
+    slower: float,
 ) -> None:
     round = tree.round
     folder = tree.result(scenario).compliance(test)
     audit = _audit_settings(round, test, name, scenario)
-    log = _run(tree, about, name, scenario, "compliance", audit, slower=1.004)
+    log = _run(tree, about, name, scenario, "compliance", audit, slower)
     _write_log(tree, folder / "performance/run_1", log)
     total = log.setup.total
     loaded = about.performance_sample_count or total
     wanted = int(audit.get("accuracy_log_sampling_target", 0))
     if wanted:
-        _write_test_accuracy(tree, folder, about, log, answers, wanted, min(loaded, total), scenario)
+        _write_test_accuracy(
+            tree, folder, about, log, answers, wanted, min(loaded, total), scenario
+        )
     reference, tested = _score(main, test), _score(log, test)
     wanted_files = set(round.compliance[test].files)
     if "verify_performance.txt" in wanted_files:
@@ -1250,7 +1331,10 @@ def _write_test(
     if "verify_accuracy.txt" in wanted_files:
         tree.write(folder / "verify_accuracy.txt", _verify_accuracy(test, log, min(wanted, loaded)))
     if "verify_output_len.txt" in wanted_files:
-        low, high = audit.get("test09_min_output_tokens", 0), audit.get("test09_max_output_tokens", 0)
+        low, high = (
+            audit.get("test09_min_output_tokens", 0),
+            audit.get("test09_max_output_tokens", 0),
+        )
         mean = (float(low) + float(high)) / 2
         tree.write(
             folder / "verify_output_len.txt",
@@ -1347,7 +1431,10 @@ def _write_power(tree: GoodTree, place: ResultPaths, ranging: Log, main: Log) ->
     tree.write(top / "run_1/spl.txt", _samples(main, f"{session}_testing"))
     meter, device = next(iter(round.power.meters.items()), ("YokogawaWT310E", 49))
     version = (round.power.ptdaemon_versions or ["1.11.1"])[-1]
-    ids = {"client": "5d1c7a0e-6a1f-4a57-9a05-1d4f4b0c0001", "server": "5d1c7a0e-6a1f-4a57-9a05-1d4f4b0c0002"}
+    ids = {
+        "client": "5d1c7a0e-6a1f-4a57-9a05-1d4f4b0c0001",
+        "server": "5d1c7a0e-6a1f-4a57-9a05-1d4f4b0c0002",
+    }
 
     def seconds(time: datetime.datetime) -> float:
         return time.replace(tzinfo=datetime.UTC).timestamp()
@@ -1378,7 +1465,9 @@ def _write_power(tree: GoodTree, place: ResultPaths, ranging: Log, main: Log) ->
     tree.write(power / "server.log", f"session {session} started\nsession {session} ended\n")
     tree.write(power / "ptd_logs.txt", _ptd_log(ranging, main, meter, device, version))
     count = len((top / "run_1/spl.txt").read_text().splitlines())
-    identity = f"{meter},1000,1,1,1,1,0,0,1,version={version}-0123abcd-20220817,OS=Linux,mode=power,1,1,1"
+    identity = (
+        f"{meter},1000,1,1,1,1,0,0,1,version={version}-0123abcd-20220817,OS=Linux,mode=power,1,1,1"
+    )
     ptd = [
         ("Hello", "Hello, PTDaemon here!"), ("Identify", identity),
         ("RR", "Ranges,1,10.000000,1,300.000000"),
@@ -1419,7 +1508,11 @@ def _write_power(tree: GoodTree, place: ResultPaths, ranging: Log, main: Log) ->
 
 
 def _ptd_log(ranging: Log, main: Log, meter: str, device: int, version: str) -> str:
-    lines = [f"      Selected power meter '{meter}'", f"      Version {version}-0123abcd-20220817", ""]
+    lines = [
+        f"      Selected power meter '{meter}'",
+        f"      Version {version}-0123abcd-20220817",
+        "",
+    ]
 
     def say(time: datetime.datetime, text: str) -> None:
         lines.append(f"{stamp(time)}: {text}")

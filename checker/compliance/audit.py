@@ -91,7 +91,12 @@ def differences(detail: DetailLog, settings: dict[str, Value]) -> list[Differenc
             value, wanted = detail.integer(log_key), int(float(required))
             if isinstance(required, str):
                 wanted = int(required)
-        if key in _AT_LEAST and isinstance(value, int) and isinstance(wanted, int) and value >= wanted:
+        if (
+            key in _AT_LEAST
+            and isinstance(value, int)
+            and isinstance(wanted, int)
+            and value >= wanted
+        ):
             continue
         if value != wanted:
             value = detail.get(log_key) if value is None else value

@@ -32,7 +32,9 @@ class Delta:
         return self.percent <= self.limit
 
 
-def limit_percent(round: Round, test: str, name: str | None, benchmark: Benchmark | None, metric: str) -> float:
+def limit_percent(
+    round: Round, test: str, name: str | None, benchmark: Benchmark | None, metric: str
+) -> float:
     """The greatest difference allowed, percent: the benchmark's own for the metric, 0.1 for the
     benchmarks of the 99.9 % target, else the round's."""
     if benchmark is not None and metric in benchmark.test01_delta_percent:

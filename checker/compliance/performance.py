@@ -68,7 +68,9 @@ class Comparison:
         return "ns" if self.scenario in _LATENCY and not self.one_sided else "samples/s"
 
 
-def score(detail: DetailLog, scenario: str, keys: tuple[str, ...] | None = None) -> tuple[str, float] | None:
+def score(
+    detail: DetailLog, scenario: str, keys: tuple[str, ...] | None = None
+) -> tuple[str, float] | None:
     """The number a run is compared by, with its key; None when the log has none above 0."""
     for key in keys or _KEYS.get(scenario, ()):
         value = detail.number(key)

@@ -70,7 +70,9 @@ def verify(
     if test_name not in rules.compliance:
         known = ", ".join(sorted(rules.compliance)) or "none"
         raise KeyError(f"{rules.name} has no compliance test {test_name}; it has {known}")
-    job = _Job(test_name, Path(main_dir), Path(test_dir), rules, benchmark, scenario, score, progress)
+    job = _Job(
+        test_name, Path(main_dir), Path(test_dir), rules, benchmark, scenario, score, progress
+    )
     outcome = Outcome(test_name)
     detail = job.detail(job.test_dir)
     if detail is not None:
@@ -122,11 +124,15 @@ class _Job:
 
     def test_answers(self) -> Path | None:
         # accuracy/ holds the copy that is published, perhaps cut; the run's own log is whole.
-        return _first(self.test_dir, ("performance/run_1", "performance", ".", "accuracy"), _ACCURACY)
+        return _first(
+            self.test_dir, ("performance/run_1", "performance", ".", "accuracy"), _ACCURACY
+        )
 
     def text(self, name: str) -> AccuracyText | None:
         path = _first(self.test_dir, ("accuracy", "."), name)
-        return read_accuracy(_file(path), self.round.accuracy_patterns) if path is not None else None
+        return (
+            read_accuracy(_file(path), self.round.accuracy_patterns) if path is not None else None
+        )
 
 
 def _first(folder: Path, places: tuple[str, ...], name: str) -> Path | None:
@@ -220,7 +226,10 @@ def _test01(job: _Job, outcome: Outcome, detail: DetailLog | None) -> Verdicts:
             f"num_missing_qsl_idxs = {found.missing}\n" + _verdict(same)
         )
     if same is not True:
-        baseline, compliance = job.text("baseline_accuracy.txt"), job.text("compliance_accuracy.txt")
+        baseline, compliance = (
+            job.text("baseline_accuracy.txt"),
+            job.text("compliance_accuracy.txt"),
+        )
         if baseline is not None and compliance is not None:
             known = job.round.benchmarks.get(job.benchmark)
             outcome.deltas = fallback.deltas(baseline, compliance, job.round, job.benchmark, known)
@@ -267,7 +276,9 @@ def _tokens(job: _Job, outcome: Outcome) -> Tokens | None:
         outcome.notes.append("no accuracy log in the test's folder: its answers were not read")
         return None
     try:
-        found = tokens.read_tokens(log, ends=tokens.end_tokens(job.benchmark), progress=job.progress)
+        found = tokens.read_tokens(
+            log, ends=tokens.end_tokens(job.benchmark), progress=job.progress
+        )
     except (AccuracyError, OSError) as error:
         outcome.notes.append(f"the answers were not read: {error}")
         return None

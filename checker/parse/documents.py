@@ -46,7 +46,12 @@ def read_json(file: File, limit: int = MAX_DOCUMENT_BYTES) -> Document:
     document.text = text
     if not text.strip():
         document.faults.append(
-            Fault(file.path, "empty", f"{file.path} is empty", fix="write the JSON document that belongs there")
+            Fault(
+                file.path,
+                "empty",
+                f"{file.path} is empty",
+                fix="write the JSON document that belongs there",
+            )
         )
         return document
 
@@ -72,7 +77,12 @@ def read_json(file: File, limit: int = MAX_DOCUMENT_BYTES) -> Document:
         )
     except (RecursionError, ValueError) as error:
         document.faults.append(
-            Fault(file.path, "syntax", f"{file.path} is not usable JSON: {_short(error)}", fix="mend the JSON")
+            Fault(
+                file.path,
+                "syntax",
+                f"{file.path} is not usable JSON: {_short(error)}",
+                fix="mend the JSON",
+            )
         )
     return document
 

@@ -96,7 +96,11 @@ def read_yaml(file: File) -> Document:
 
 
 def read_endpoints(
-    path: str, config: File | None, summary: File | None, accuracy: File | None, audit: Folder | None
+    path: str,
+    config: File | None,
+    summary: File | None,
+    accuracy: File | None,
+    audit: Folder | None,
 ) -> Endpoints:
     """Read one endpoints result's documents. Never raises."""
     result = Endpoints(path)
@@ -108,7 +112,9 @@ def read_endpoints(
         result.accuracy = read_json(accuracy)
     if audit is not None:
         result.audits = {
-            name: read_json(file) for name, file in sorted(audit.files.items()) if name.endswith(".json")
+            name: read_json(file)
+            for name, file in sorted(audit.files.items())
+            if name.endswith(".json")
         }
     for document in (result.config, result.summary, result.accuracy, *result.audits.values()):
         if document is not None:

@@ -117,7 +117,12 @@ def read_samples(file: File) -> SampleLog:
                     )  # fmt: skip
                 continue
             log.times.append(time)
-            for name, into in (("watts", log.watts), ("volts", log.volts), ("amps", log.amps), ("pf", log.factors)):
+            for name, into in (
+                ("watts", log.watts),
+                ("volts", log.volts),
+                ("amps", log.amps),
+                ("pf", log.factors),
+            ):
                 into.append(_float(named.get(name)))
             log.lines.append(number)
     except Unreadable as error:
@@ -148,7 +153,9 @@ def read_ptd_log(file: File) -> tuple[list[Message], list[Fault]]:
             text = raw[:2000].decode("utf-8", "backslashreplace")
             found = _PTD.match(text)
             messages.append(
-                Message(found["stamp"].strip(), found["text"], number) if found else Message("", text, number)
+                Message(found["stamp"].strip(), found["text"], number)
+                if found
+                else Message("", text, number)
             )
     except Unreadable as error:
         faults.append(error.fault)
@@ -159,7 +166,9 @@ def read_power(
     run_folder: Folder | None, power_folder: Folder | None, detail: DetailLog | None, round: Round
 ) -> PowerLogs:
     """Read the power files of one run; what is missing stays None."""
-    path = power_folder.path if power_folder is not None else (run_folder.path if run_folder else "")
+    path = (
+        power_folder.path if power_folder is not None else (run_folder.path if run_folder else "")
+    )
     logs = PowerLogs(path, dict(power_folder.files) if power_folder is not None else {})
     if run_folder is not None and "spl.txt" in run_folder.files:
         logs.samples = read_samples(run_folder.files["spl.txt"])
@@ -193,6 +202,8 @@ def _zone_shift(logs: PowerLogs) -> float:
 
     def zone(document: Document | None) -> float:
         value = document.fields.get("timezone") if document is not None else None
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
+        return (
+            float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
+        )
 
     return zone(logs.client) - zone(logs.server)

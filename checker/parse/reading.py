@@ -144,7 +144,9 @@ def open_file(file: File) -> int:
             )
         )
     try:
-        handle = os.open(file.real, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        handle = os.open(
+            file.real, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        )
     except OSError as error:
         kind = "missing" if error.errno == errno.ENOENT else "unreadable"
         raise Unreadable(
@@ -285,15 +287,23 @@ def list_tree(root: Path, *, max_depth: int = 64, max_entries: int = 5_000_000) 
                 names = sorted(found, key=lambda e: e.name)
         except OSError as error:
             folder.faults.append(
-                Fault(path or ".", "unreadable", f"{path or '.'} cannot be listed: {error.strerror}",
-                      fix="make the folder readable for the user who runs the check")
+                Fault(
+                    path or ".",
+                    "unreadable",
+                    f"{path or '.'} cannot be listed: {error.strerror}",
+                    fix="make the folder readable for the user who runs the check",
+                )
             )
             return folder
         for entry in names:
             entries += 1
             if entries > max_entries:
                 folder.faults.append(
-                    Fault(path or ".", "too-large", f"the tree has more than {max_entries} entries; the rest was not looked at")
+                    Fault(
+                        path or ".",
+                        "too-large",
+                        f"the tree has more than {max_entries} entries; the rest was not looked at",
+                    )
                 )
                 break
             if entry.name == ".git":
@@ -311,12 +321,16 @@ def list_tree(root: Path, *, max_depth: int = 64, max_entries: int = 5_000_000) 
                         state = "escaping" if os.path.lexists(target) else "dangling"
                     elif not os.path.lexists(target):
                         state = "dangling"
-                    elif os.path.islink(target) or real == target or (real + os.sep).startswith(target + os.sep):
+                    elif (
+                        Path(target).is_symlink()
+                        or real == target
+                        or (real + os.sep).startswith(target + os.sep)
+                    ):
                         state = "loop"
                     if state:
                         folder.files[name] = File(below, entry.path, 0, state, True)
                         continue
-                    status = os.stat(target)
+                    status = Path(target).stat()
                 else:
                     status = entry.stat(follow_symlinks=False)
             except OSError as error:
@@ -326,7 +340,11 @@ def list_tree(root: Path, *, max_depth: int = 64, max_entries: int = 5_000_000) 
             if stat.S_ISDIR(status.st_mode):
                 if depth >= max_depth:
                     folder.faults.append(
-                        Fault(below, "too-large", f"{below} is nested more than {max_depth} folders deep; it was not looked at")
+                        Fault(
+                            below,
+                            "too-large",
+                            f"{below} is nested more than {max_depth} folders deep; it was not looked at",
+                        )
                     )
                     continue
                 child = scan(target, below, depth + 1)

@@ -166,7 +166,13 @@ def read_summary(file: File) -> SummaryLog:
             log.values[key] = (typed, number)
     if not text.strip():
         log.faults.append(
-            Fault(file.path, "empty", f"{file.path} is empty", 1, "use the summary log that LoadGen wrote")
+            Fault(
+                file.path,
+                "empty",
+                f"{file.path} is empty",
+                1,
+                "use the summary log that LoadGen wrote",
+            )
         )
     elif log.lines and not log.values and log.errors is None and log.warnings is None:
         log.faults.append(
@@ -201,7 +207,9 @@ def _translate(
     simple = _LATENCY.match(label)
     if simple:
         which = simple.group(1).lower()
-        return (f"result_{which}_query_latency_ns" if per_query else f"result_{which}_latency_ns"), typed
+        return (
+            f"result_{which}_query_latency_ns" if per_query else f"result_{which}_latency_ns"
+        ), typed
     many = _PERCENTILE.match(label)
     if many:
         percent, what = many.group(1), many.group(2)

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 from checker.parse.reading import Fault, File, Unreadable, read_text
 
-_LINE = re.compile(r"^(?P<model>[^.\s=]\S*?)\.(?P<scenario>[A-Za-z*]+)\.(?P<key>\w+)\s*=\s*(?P<value>\S+)\s*$")
+_LINE = re.compile(
+    r"^(?P<model>[^.\s=]\S*?)\.(?P<scenario>[A-Za-z*]+)\.(?P<key>\w+)\s*=\s*(?P<value>\S+)\s*$"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,9 @@ def accuracy_run_present(result: Result, round: Round) -> Iterator[Problem]:
         raise NotJudged
     run = result.accuracy
     if run is None:
-        yield Problem(f"{result.path} has no folder accuracy/", path=result.path, required="accuracy/")
+        yield Problem(
+            f"{result.path} has no folder accuracy/", path=result.path, required="accuracy/"
+        )
     elif run.detail is None:
         yield Problem(f"{run.path} has no mlperf_log_detail.txt", path=run.detail_path)
 
@@ -99,7 +101,9 @@ def accuracy_gate(result: Result, round: Round) -> Iterator[Problem]:
     for score in metrics.accuracy_of(result):
         if score.target is None or not math.isfinite(score.value) or score.value >= score.target:
             continue
-        factor = f"{score.factor:g} x {score.reference:g}" if score.factor else f"{score.reference:g}"
+        factor = (
+            f"{score.factor:g} x {score.reference:g}" if score.factor else f"{score.reference:g}"
+        )
         below = score.target - score.value
         yield Problem(
             f"{score.metric} is {score.value:g}, at least {score.target:.6g} ({factor}) was asked for; "
@@ -256,7 +260,9 @@ def accuracy_log_present(run: AccuracyRun, round: Round) -> Iterator[Problem]:
             found=run.log_file.state,
         )  # fmt: skip
     elif run.log_file.size == 0:
-        yield Problem(f"{run.log_file.path} is empty", path=run.log_file.path, found=0, required="> 0 bytes")
+        yield Problem(
+            f"{run.log_file.path} is empty", path=run.log_file.path, found=0, required="> 0 bytes"
+        )
 
 
 @rule("A111", ERROR, needs="log_file")
@@ -296,11 +302,17 @@ def dataset_covered(run: AccuracyRun, round: Round) -> Iterator[Problem]:
     total = run.detail.integer("qsl_reported_total_count")
     if count is None and total is None:
         yield Problem(
-            f"{run.detail_path} does not state qsl_reported_total_count", path=run.detail_path, required=size
+            f"{run.detail_path} does not state qsl_reported_total_count",
+            path=run.detail_path,
+            required=size,
         )
         return
     enough = {n for n in (size, other) if n is not None}
-    if (total is not None and total in enough and (count is None or count in enough or count >= min(enough))) or count in enough:
+    if (
+        total is not None
+        and total in enough
+        and (count is None or count in enough or count >= min(enough))
+    ) or count in enough:
         return
     if total is not None and total >= size and (count is None or count >= min(enough)):
         return
@@ -415,5 +427,3 @@ def accuracy_summary_present(run: AccuracyRun, round: Round) -> Iterator[Problem
     """
     if run.summary is None:
         yield Problem(f"{run.path} has no mlperf_log_summary.txt", path=run.summary_path)
-
-

@@ -577,7 +577,11 @@ def test_run_seeds(run: ComplianceRun, round: Round) -> Iterator[Problem]:
         value = detail.integer(f"effective_{key}")
         if value is None or str(value) == required:
             continue
-        hint = "; these are the round's ordinary seeds" if str(value) == getattr(round.seeds, key) else ""
+        hint = (
+            "; these are the round's ordinary seeds"
+            if str(value) == getattr(round.seeds, key)
+            else ""
+        )
         yield Problem(
             f"{key} is {value} in TEST05, its own is {required}{hint}", path=run.detail_path,
             line=detail.line(f"effective_{key}"), found=str(value), required=required,
@@ -634,7 +638,11 @@ def test_performance(test: ComplianceTest, round: Round) -> Iterator[Problem]:
         raise NotJudged
     if not found.passed:
         bound = "at most" if found.one_sided else "within"
-        first, second = ("TEST04-A", "TEST04-B") if test.name == "TEST04-A" else ("the submitted run", test.name)
+        first, second = (
+            ("TEST04-A", "TEST04-B")
+            if test.name == "TEST04-A"
+            else ("the submitted run", test.name)
+        )
         yield Problem(
             f"{second} gives {found.test:g} {found.unit}, {first} {found.reference:g} "
             f"({found.key}): {found.ratio:.4g} times; {bound} {found.tolerance * 100:g} % "
@@ -734,7 +742,9 @@ def _dataset(test: ComplianceTest, text: Verification) -> Iterator[Problem]:
     if benchmark is None or entries is None or benchmark.dataset.size is None:
         return
     size = benchmark.dataset.size
-    by_scenario = benchmark.dataset.accuracy_sample_count_by_scenario.get(test.result.scenario or "")
+    by_scenario = benchmark.dataset.accuracy_sample_count_by_scenario.get(
+        test.result.scenario or ""
+    )
     enough = [n for n in (size, benchmark.dataset.accuracy_sample_count, by_scenario) if n]
     if entries < min(enough):
         yield Problem(

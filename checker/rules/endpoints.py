@@ -26,7 +26,11 @@ def _path(result: Result, round: Round, kind: str) -> str:
 
 def _document(result: Result, kind: str) -> Document | None:
     endpoints = _endpoints(result)
-    return {"config": endpoints.config, "performance": endpoints.summary, "accuracy": endpoints.accuracy}[kind]
+    return {
+        "config": endpoints.config,
+        "performance": endpoints.summary,
+        "accuracy": endpoints.accuracy,
+    }[kind]
 
 
 @rule("P151", ERROR, needs="endpoints")
@@ -40,7 +44,9 @@ def endpoints_files(result: Result, round: Round) -> Iterator[Problem]:
     for kind in ("config", "performance", "accuracy"):
         if _document(result, kind) is None:
             path = _path(result, round, kind)
-            yield Problem(f"{path} is missing", path=path, required=round.layout.endpoints.get(kind))
+            yield Problem(
+                f"{path} is missing", path=path, required=round.layout.endpoints.get(kind)
+            )
 
 
 @rule("P152", ERROR, needs="endpoints")
@@ -55,13 +61,19 @@ def endpoints_documents(result: Result, round: Round) -> Iterator[Problem]:
 
     from schemas import load_schema
 
-    names = {"config": "endpoints_config", "performance": "endpoints_summary", "accuracy": "endpoints_accuracy"}
+    names = {
+        "config": "endpoints_config",
+        "performance": "endpoints_summary",
+        "accuracy": "endpoints_accuracy",
+    }
     for kind, schema in names.items():
         document = _document(result, kind)
         if document is None or document.faults:
             continue
         validator = jsonschema.Draft202012Validator(load_schema(schema))
-        errors = sorted(validator.iter_errors(document.value), key=lambda e: [str(p) for p in e.absolute_path])
+        errors = sorted(
+            validator.iter_errors(document.value), key=lambda e: [str(p) for p in e.absolute_path]
+        )
         for error in errors[:20]:
             pointer = "/" + "/".join(str(p) for p in error.absolute_path)
             yield Problem(
@@ -78,7 +90,11 @@ def endpoints_benchmark(result: Result, round: Round) -> Iterator[Problem]:
     Fix: measure this benchmark with LoadGen.
     Source: the official checker of v6.1: models of endpoints submissions.
     """
-    if result.benchmark is not None and not result.benchmark.endpoints and result.division != "open":
+    if (
+        result.benchmark is not None
+        and not result.benchmark.endpoints
+        and result.division != "open"
+    ):
         allowed = [name for name, b in round.benchmarks.items() if b.endpoints]
         yield Problem(
             f"{result.name} cannot be submitted through endpoints; {', '.join(allowed)} can",
@@ -120,11 +136,26 @@ def endpoints_complete(result: Result, round: Round) -> Iterator[Problem]:
     path = _path(result, round, "performance")
     failed = endpoints.measured("n_samples_failed")
     if failed:
-        yield Problem(f"n_samples_failed is {failed}, 0 was asked for", path=path, pointer="/n_samples_failed", found=failed, required=0)
+        yield Problem(
+            f"n_samples_failed is {failed}, 0 was asked for",
+            path=path,
+            pointer="/n_samples_failed",
+            found=failed,
+            required=0,
+        )
     issued, done = endpoints.number("n_samples_issued"), endpoints.number("n_samples_completed")
     if issued is not None and done is not None and done < issued:
-        yield Problem(f"{done:g} of {issued:g} issued samples were completed", path=path, pointer="/n_samples_completed", found=done, required=issued)
-    if endpoints.measured("complete") is False or endpoints.measured("state") not in (None, "complete"):
+        yield Problem(
+            f"{done:g} of {issued:g} issued samples were completed",
+            path=path,
+            pointer="/n_samples_completed",
+            found=done,
+            required=issued,
+        )
+    if endpoints.measured("complete") is False or endpoints.measured("state") not in (
+        None,
+        "complete",
+    ):
         yield Problem(
             f"the run's state is {endpoints.measured('state')!r}, complete {endpoints.measured('complete')}",
             path=path, pointer="/complete", found=endpoints.measured("state"), required="complete",
@@ -183,7 +214,11 @@ def endpoints_latency(result: Result, round: Round) -> Iterator[Problem]:
     if rules is None or result.scenario not in ("Server", "Interactive"):
         raise NotJudged
     percent = (rules.percentile or 0.99) * 100
-    latency = None if rules.token_latencies or not rules.target_latency_ns else rules.target_latency_ns / 1e6
+    latency = (
+        None
+        if rules.token_latencies or not rules.target_latency_ns
+        else rules.target_latency_ns / 1e6
+    )
     for quantity, limit in (("ttft", rules.ttft_ms), ("tpot", rules.tpot_ms), ("latency", latency)):
         if limit is None:
             continue
@@ -247,11 +282,23 @@ def endpoints_accuracy_complete(result: Result, round: Round) -> Iterator[Proble
         if not isinstance(entry, dict) or entry.get("dataset_type") == "performance":
             continue
         if entry.get("complete") is False:
-            yield Problem(f"accuracy_scores[{index}] is not complete", path=path, pointer=f"/accuracy_scores/{index}/complete", found=False, required=True)
+            yield Problem(
+                f"accuracy_scores[{index}] is not complete",
+                path=path,
+                pointer=f"/accuracy_scores/{index}/complete",
+                found=False,
+                required=True,
+            )
         counts = entry.get("response_counts")
         missing = _number(counts.get("missing")) if isinstance(counts, dict) else None
         if missing:
-            yield Problem(f"{missing:g} answers are missing in accuracy_scores[{index}]", path=path, pointer=f"/accuracy_scores/{index}/response_counts/missing", found=missing, required=0)
+            yield Problem(
+                f"{missing:g} answers are missing in accuracy_scores[{index}]",
+                path=path,
+                pointer=f"/accuracy_scores/{index}/response_counts/missing",
+                found=missing,
+                required=0,
+            )
         unit = _number(entry.get("unit_samples"))
         scored += int(unit) if unit is not None and math.isfinite(unit) else 0
     if size is not None and scored and scored < size:
@@ -308,7 +355,11 @@ def endpoints_audits(result: Result, round: Round) -> Iterator[Problem]:
         path = f"{folder}/{test.endpoints_file}"
         if document is None:
             if result.name in test.endpoints_required:
-                yield Problem(f"{path} is missing: {name} is asked for", path=path, required=test.endpoints_file)
+                yield Problem(
+                    f"{path} is missing: {name} is asked for",
+                    path=path,
+                    required=test.endpoints_file,
+                )
             continue
         if document.fields.get("passed") is not True:
             yield Problem(

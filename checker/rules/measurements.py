@@ -24,9 +24,12 @@ _REL = 1e-5
 
 _TYPES = {
     "fp64", "fp32", "fp16", "fp8", "fp6", "fp4", "bf16", "bfloat16", "bfloat8", "tf32", "float64",
-    "float32", "float16", "float8", "float4", "int64", "int32", "int16", "int8", "int4", "int2", "int1",
-    "uint64", "uint32", "uint16", "uint8", "uint4", "mxfp8", "mxfp6", "mxfp4", "mxint8", "nvfp4", "nf4",
-    "hf8", "bool", "binary", "ternary", "string", "text", "utf-8", "utf8", "fp11", "fp9", "bfp16", "msfp",
+    "float32", "float16", "float8", "float4", "int64", "int32", "int16", "int8", "int4", "int2",
+    "int1",
+    "uint64", "uint32", "uint16", "uint8", "uint4", "mxfp8", "mxfp6", "mxfp4", "mxint8", "nvfp4",
+    "nf4",
+    "hf8", "bool", "binary", "ternary", "string", "text", "utf-8", "utf8", "fp11", "fp9", "bfp16",
+    "msfp",
     "hybrid", "mixed", "double", "half", "long", "w4a8", "w8a8", "w4a16", "w8a16",
 }  # fmt: skip
 _NO = {"no", "n", "none", "false", "not", "no.", "nope", "0", "n/a", "na"}
@@ -72,7 +75,8 @@ _LOGGED = {
     ("target_latency", "Server"): ("requested_server_target_latency_ns", 1e6, "ns"),
     ("target_latency", "SingleStream"): ("requested_single_stream_expected_latency_ns", 1e6, "ns"),
     ("target_latency", "MultiStream"): ("requested_multi_stream_expected_latency_ns", 1e6, "ns"),
-    ("samples_per_query", "MultiStream"): ("requested_multi_stream_samples_per_query", 1.0, "samples"),
+    ("samples_per_query", "MultiStream"): ("requested_multi_stream_samples_per_query", 1.0,
+    "samples"),
 }  # fmt: skip
 
 
@@ -138,7 +142,8 @@ def measurements_is_object(result: Result, round: Round) -> Iterator[Problem]:
     if not isinstance(document.value, dict):
         kind = "null" if document.value is None else type(document.value).__name__
         yield Problem(
-            f"{document.path} holds {kind}, an object was asked for", path=document.path, found=kind,
+            f"{document.path} holds {kind}, an object was asked for", path=document.path,
+            found=kind,
             required="object",
         )  # fmt: skip
 
@@ -160,7 +165,8 @@ def measurement_fields(result: Result, round: Round) -> Iterator[Problem]:
             hint = f"; was it meant by {near!r}?" if near else ""
             yield Problem(
                 f"{document.path} has no field {key}{hint}", path=document.path,
-                line=document.line_of(near) if near else None, pointer=f"/{key}", found=near, required=key,
+                line=document.line_of(near) if near else None, pointer=f"/{key}", found=near,
+                required=key,
                 fix=f'rename "{near}" to "{key}"' if near else None,
             )  # fmt: skip
 
@@ -179,13 +185,14 @@ def measurement_fields_filled(result: Result, round: Round) -> Iterator[Problem]
         empty = not value.strip() if isinstance(value, str) else not value and value is not False
         if empty or (value is False and key != "retraining"):
             yield Problem(
-                f"{key} is empty", **_at(document, key), found=value, required="a meaningful response",
+                f"{key} is empty", **_at(document, key), found=value,
+                required="a meaningful response",
                 severity=_strict(round),
             )  # fmt: skip
 
 
 def _texts(value: Any) -> list[str] | None:
-    """The texts of a value that may be one text, a list or an object of texts; None if it is not."""
+    """The texts of a value: one text, a list or an object of texts; None when it is none."""
     if isinstance(value, str):
         return [value]
     items = list(value.values()) if isinstance(value, dict) else value
@@ -244,9 +251,12 @@ def not_retrained(result: Result, round: Round) -> Iterator[Problem]:
             f"retraining is {value!r}, which the {result.division} division does not allow",
             **_at(document, "retraining"), found=value, required="no",
         )  # fmt: skip
-    elif not words or (words[0] not in _NO and not re.search(r"\b(no|not|none|without|don)\b", answer)):
+    elif not words or (
+        words[0] not in _NO and not re.search(r"\b(no|not|none|without|don)\b", answer)
+    ):
         yield Problem(
-            f"retraining is {str(value)[:100]!r}, yes or no was asked for", **_at(document, "retraining"),
+            f"retraining is {str(value)[:100]!r}, yes or no was asked for", **_at(document,
+            "retraining"),
             found=str(value)[:100], required="no", severity=NOTE,
         )  # fmt: skip
 
@@ -361,10 +371,13 @@ def user_conf_keys(result: Result, round: Round) -> Iterator[Problem]:
             near = nearest(key, known, 0.85)
             hint = f"; did you mean {near}?" if near else ""
             yield Problem(
-                f"{key} is no setting of LoadGen{hint}", path=conf.path, line=setting.line, found=key,
+                f"{key} is no setting of LoadGen{hint}", path=conf.path, line=setting.line,
+                found=key,
                 required=near, severity=WARNING if near else None,
             )  # fmt: skip
-        elif setting.number is None and not re.fullmatch(r"(?i)true|false|0x[0-9a-f]+", setting.value):
+        elif setting.number is None and not re.fullmatch(
+            r"(?i)true|false|0x[0-9a-f]+", setting.value
+        ):
             yield Problem(
                 f"{key} is {setting.value[:80]!r}, a number was asked for", path=conf.path,
                 line=setting.line, found=setting.value[:80], required="a number", severity=WARNING,
@@ -378,14 +391,15 @@ def user_conf_seeds(result: Result, round: Round) -> Iterator[Problem]:
     Why: the seeds are announced and come from the official configuration; others would choose
         other samples.
     Fix: remove the line.
-    Source: inference_rules.adoc, "LoadGen": seeds; user.conf holds only what a submitter may choose.
+    Source: inference_rules.adoc, "LoadGen": seeds; what a submitter may choose.
     """
     conf = _conf(result)
     for setting in conf.settings:
         if setting.key in _SEEDS:
             same = setting.value == getattr(round.seeds, setting.key)
             yield Problem(
-                f"user.conf sets {setting.key} to {setting.value[:40]}; it is not the submitter's to set",
+                f"user.conf sets {setting.key} to {setting.value[:40]}; it is not the submitter's "
+                "to set",
                 path=conf.path, line=setting.line, found=setting.value[:40],
                 required=getattr(round.seeds, setting.key), severity=NOTE if same else None,
             )  # fmt: skip
@@ -407,7 +421,8 @@ def user_conf_ruled_keys(result: Result, round: Round) -> Iterator[Problem]:
         if why and _concerns(setting, result):
             yield Problem(
                 f"user.conf sets {setting.key} to {setting.value[:40]}: {why}", path=conf.path,
-                line=setting.line, found=f"{setting.key} = {setting.value[:40]}", required="no such line",
+                line=setting.line, found=f"{setting.key} = {setting.value[:40]}",
+                required="no such line",
             )  # fmt: skip
 
 
@@ -444,7 +459,7 @@ def user_conf_as_run(result: Result, round: Round) -> Iterator[Problem]:
                 f"user.conf sets {key} to {setting.value}, the run was made with {found:g} {unit} "
                 f"({logged})",
                 path=conf.path, line=setting.line, found=asked, required=found,
-                # user.conf is often that of a compliance run; only a duration is not changed for it.
+                # user.conf is often a compliance run's; only the duration stays the same in it.
                 severity=None if key == "min_duration" else NOTE,
             )  # fmt: skip
 

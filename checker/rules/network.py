@@ -47,7 +47,8 @@ def network_claimed(system: System, round: Round) -> Iterator[Problem]:
     yield Problem(
         f"is_network is {'absent' if 'is_network' not in document.fields else repr(written)}, the "
         f"{system.division} division asks for {expected}",
-        path=document.path, line=document.line_of("is_network"), pointer="/is_network", found=written,
+        path=document.path, line=document.line_of("is_network"), pointer="/is_network",
+        found=written,
         required=wanted, severity=None if system.has_results and (readable or wanted) else WARNING,
     )  # fmt: skip
 
@@ -64,7 +65,11 @@ def network_fields(system: System, round: Round) -> Iterator[Problem]:
     if system.division != "network" and system.is_network is not True:
         raise NotJudged
     fields = document.fields
-    unknown = [k for k in fields if k not in {*round.system_description.required, *round.system_description.network}]
+    unknown = [
+        k
+        for k in fields
+        if k not in {*round.system_description.required, *round.system_description.network}
+    ]
     for key in round.system_description.network:
         # That is_network itself is missing is said by network-claimed.
         if key not in fields and key != "is_network":
@@ -72,12 +77,14 @@ def network_fields(system: System, round: Round) -> Iterator[Problem]:
             hint = f"; was it meant by {near}?" if near else ""
             yield Problem(
                 f"{document.path} has no field {key}{hint}", path=document.path,
-                line=document.line_of(near) if near else None, pointer=f"/{key}", found=near, required=key,
+                line=document.line_of(near) if near else None, pointer=f"/{key}", found=near,
+                required=key,
                 severity=None if system.has_results else WARNING,
             )  # fmt: skip
         elif fields.get(key) in ("", None, [], {}) and key != "is_network":
             yield Problem(
-                f"{key} is empty", path=document.path, line=document.line_of(key), pointer=f"/{key}",
+                f"{key} is empty", path=document.path, line=document.line_of(key),
+                pointer=f"/{key}",
                 found=fields.get(key), required="a meaningful response", severity=WARNING,
             )  # fmt: skip
 
@@ -133,7 +140,8 @@ def network_sut_name(run: PerformanceRun | AccuracyRun, round: Round) -> Iterato
     name = detail.text("sut_name")
     if name is None or NETWORK_SUT not in name:
         yield Problem(
-            f"sut_name is {name!r}, a name with {NETWORK_SUT!r} in it was asked for", path=run.detail_path,
+            f"sut_name is {name!r}, a name with {NETWORK_SUT!r} in it was asked for",
+            path=run.detail_path,
             line=detail.line("sut_name"), found=name, required=NETWORK_SUT,
         )  # fmt: skip
 
@@ -169,7 +177,9 @@ def network_documents(submitter: Submitter, round: Round) -> Iterator[Problem]:
     """
     if not submitter.complete:
         raise NotJudged
-    code = [f for name in round.layout.code if (f := submitter.folder.folders.get(name)) is not None]
+    code = [
+        f for name in round.layout.code if (f := submitter.folder.folders.get(name)) is not None
+    ]
     names = [n.lower() for top in code for here in top.walk() for n in [*here.files, *here.folders]]
     missing = []
     if not any("qdl" in name or "query_dispatch" in name or "network" in name for name in names):

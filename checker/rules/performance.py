@@ -370,7 +370,12 @@ def offline_min_samples(run: PerformanceRun, round: Round) -> Iterator[Problem]:
     Source: inference_rules.adoc, "Scenarios": 24,576 samples, or the data set where it is smaller.
     """
     rules = run.rules
-    if _is_ranging(run) or rules is None or run.scenario != "Offline" or rules.min_samples_per_query is None:
+    if (
+        _is_ranging(run)
+        or rules is None
+        or run.scenario != "Offline"
+        or rules.min_samples_per_query is None
+    ):
         raise NotJudged
     if round.offline_minimum_divisions and run.division not in round.offline_minimum_divisions:
         raise NotJudged
@@ -464,7 +469,12 @@ def target_latency_setting(run: PerformanceRun, round: Round) -> Iterator[Proble
     Source: inference_rules.adoc, "Benchmarks": server latency constraint.
     """
     rules = run.rules
-    if _is_ranging(run) or rules is None or rules.target_latency_ns is None or run.scenario != "Server":
+    if (
+        _is_ranging(run)
+        or rules is None
+        or rules.target_latency_ns is None
+        or run.scenario != "Server"
+    ):
         raise NotJudged
     detail = _detail(run)
     found = detail.number("effective_target_latency_ns")
@@ -764,7 +774,9 @@ def loadgen_version(run: PerformanceRun | AccuracyRun, round: Round) -> Iterator
     version = run.loadgen_version or ""
     short = ".".join(version.split(".")[:2])
     # LoadGen 0.5 prints itself as ".5a1".
-    if not any(known in (short, version) or f"0{known}" == version for known in round.loadgen.versions):
+    if not any(
+        known in (short, version) or f"0{known}" == version for known in round.loadgen.versions
+    ):
         detail = _detail(run)
         yield Problem(
             f"LoadGen is {version}, {round.name} was run with {', '.join(round.loadgen.versions)}",
@@ -913,10 +925,15 @@ def _single_stream_arithmetic(run: Run, detail: DetailLog) -> Iterator[Problem]:
     mean = detail.number("result_mean_latency_ns")
     rate = detail.number("result_qps_without_loadgen_overhead")
     if mean and rate and not _near(rate, 1e9 / mean):
-        yield _disagree(run, "result_qps_without_loadgen_overhead", rate, 1e9 / mean, "1e9 / mean latency")
+        yield _disagree(
+            run, "result_qps_without_loadgen_overhead", rate, 1e9 / mean, "1e9 / mean latency"
+        )
     if detail.boolean("requested_use_token_latencies"):
         # With token latencies LoadGen's SingleStream estimate is one of time to first token.
-        template, highest = "result_first_token_{}_percentile_latency_ns", "result_first_token_max_latency_ns"
+        template, highest = (
+            "result_first_token_{}_percentile_latency_ns",
+            "result_first_token_max_latency_ns",
+        )
     else:
         template, highest = "result_{}_percentile_latency_ns", "result_max_latency_ns"
     yield from _estimate_arithmetic(run, detail, "early_stopping_latency_ss", template, highest)
@@ -947,7 +964,9 @@ def _server_arithmetic(run: Run, detail: DetailLog) -> Iterator[Problem]:
     if count is None or count < 2:
         return
     if generated is not None and count != generated and detail.boolean("result_min_queries_met"):
-        yield _disagree(run, "result_query_count", count, generated, "the number of queries generated")
+        yield _disagree(
+            run, "result_query_count", count, generated, "the number of queries generated"
+        )
     if scheduled:
         span = (count - 1) / scheduled
         if length and span > length / 1e9 * (1 + _REL) + 1e-6:
@@ -960,7 +979,10 @@ def _server_arithmetic(run: Run, detail: DetailLog) -> Iterator[Problem]:
             if completed > scheduled * (1 + _REL):
                 yield _disagree(run, "result_completed_samples_per_sec", completed, scheduled,
                                 "the scheduled rate, which no run can exceed,")  # fmt: skip
-            elif longest is not None and (count - 1) / completed > (span + longest / 1e9) * (1 + _REL) + 1e-3:
+            elif (
+                longest is not None
+                and (count - 1) / completed > (span + longest / 1e9) * (1 + _REL) + 1e-3
+            ):
                 yield _disagree(run, "result_completed_samples_per_sec", completed,
                                 (count - 1) / (span + longest / 1e9),
                                 "queries / (schedule + longest latency)")  # fmt: skip
@@ -986,12 +1008,28 @@ def percentiles_ordered(run: PerformanceRun, round: Round) -> Iterator[Problem]:
     detail = _detail(run)
     families = (
         ("result_min_latency_ns", "result_{}_percentile_latency_ns", "result_max_latency_ns"),
-        ("result_min_query_latency_ns", "result_{}_percentile_per_query_latency_ns", "result_max_query_latency_ns"),
-        ("result_first_token_min_latency_ns", "result_first_token_{}_percentile_latency_ns", "result_first_token_max_latency_ns"),
-        ("result_time_to_output_token_min", "result_time_per_output_token_{}_percentile_ns", "result_time_to_output_token_max"),
+        (
+            "result_min_query_latency_ns",
+            "result_{}_percentile_per_query_latency_ns",
+            "result_max_query_latency_ns",
+        ),
+        (
+            "result_first_token_min_latency_ns",
+            "result_first_token_{}_percentile_latency_ns",
+            "result_first_token_max_latency_ns",
+        ),
+        (
+            "result_time_to_output_token_min",
+            "result_time_per_output_token_{}_percentile_ns",
+            "result_time_to_output_token_max",
+        ),
     )
     for low, template, high in families:
-        keys = [low, *(template.format(p) for p in ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")), high]
+        keys = [
+            low,
+            *(template.format(p) for p in ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")),
+            high,
+        ]
         last: tuple[str, float] | None = None
         for key in keys:
             value = detail.number(key)
@@ -1162,7 +1200,9 @@ def performance_files(run: PerformanceRun, round: Round) -> Iterator[Problem]:
     folder = run.folder
     if folder is None or run.result.scope == "run":
         raise NotJudged
-    wanted = round.layout.power_run if run.result.power_folder is not None else round.layout.performance
+    wanted = (
+        round.layout.power_run if run.result.power_folder is not None else round.layout.performance
+    )
     logs = {"mlperf_log_detail.txt", "mlperf_log_summary.txt"}
     for name in wanted.required:
         if name not in folder.files and name not in logs:

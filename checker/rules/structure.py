@@ -62,19 +62,28 @@ def _entries(subject: Tree | Submitter, round: Round) -> Iterator[tuple[str, str
     everything below its own folder."""
     if isinstance(subject, Submitter):
         for here in subject.folder.walk():
-            for name, entry in [*sorted(here.folders.items()), *sorted(here.files.items())]:
-                if entry.path:
-                    yield entry.path, name, entry
+            for name in sorted(here.folders):
+                if here.folders[name].path:
+                    yield here.folders[name].path, name, here.folders[name]
+            for name in sorted(here.files):
+                yield here.files[name].path, name, here.files[name]
         return
     folders = []
     if subject.scope == "tree":
         folders.append(subject.root)
     if subject.scope in ("tree", "division"):
-        folders.extend(f for n, f in sorted(subject.root.folders.items()) if n in _divisions(subject, round))
+        folders.extend(
+            f for n, f in sorted(subject.root.folders.items()) if n in _divisions(subject, round)
+        )
     for folder in folders:
-        everything: list[tuple[str, File | Folder]] = [*folder.folders.items(), *folder.files.items()]
+        everything: list[tuple[str, File | Folder]] = [
+            *folder.folders.items(),
+            *folder.files.items(),
+        ]
         for name, entry in sorted(everything, key=lambda e: e[0]):
-            if entry.path and not (folder is subject.root and name in round.layout.top_level_ignored):
+            if entry.path and not (
+                folder is subject.root and name in round.layout.top_level_ignored
+            ):
                 yield entry.path, name, entry
 
 
@@ -108,7 +117,8 @@ def division_known(tree: Tree, round: Round) -> Iterator[Problem]:
         holds = any(f.folder("results") or f.folder("systems") for f in folder.folders.values())
         hint = f"; did you mean {near}?" if near else ""
         yield Problem(
-            f"{name}/ is no division of {round.name} and was not checked; divisions are {allowed}{hint}",
+            f"{name}/ is no division of {round.name} and was not checked; divisions are "
+            f"{allowed}{hint}",
             path=folder.path or name, found=name, required=near or allowed,
             severity=None if near or holds else WARNING,
         )  # fmt: skip
@@ -185,8 +195,8 @@ def submitter_entries(submitter: Submitter, round: Round) -> Iterator[Problem]:
             )  # fmt: skip
         elif name in ("measurements", "compliance"):
             yield Problem(
-                f"{below.path} belongs to the layout before v6.0 and is not looked at; {round.name} "
-                "keeps these files beside the results",
+                f"{below.path} belongs to the layout before v6.0 and is not looked at; "
+                f"{round.name} keeps these files beside the results",
                 path=below.path, found=name, required=round.layout.measurements, severity=WARNING,
             )  # fmt: skip
         else:
@@ -217,7 +227,9 @@ def results_present(submitter: Submitter, round: Round) -> Iterator[Problem]:
             found=sorted(folder.folders)[:20], required="results/",
         )  # fmt: skip
     elif not results.folders:
-        yield Problem(f"{results.path} holds no system's folder", path=results.path, required="<system>/")
+        yield Problem(
+            f"{results.path} holds no system's folder", path=results.path, required="<system>/"
+        )
 
 
 @rule("S106", WARNING)
@@ -243,7 +255,7 @@ def no_orphans(submitter: Submitter, round: Round) -> Iterator[Problem]:
 
     Why: leftovers of withdrawn results confuse, or the result's folder carries another name.
     Fix: remove the folder, or give it and the result's folder the same names.
-    Source: submission_rules.adoc, "Directory structure": measurements and compliance follow results.
+    Source: submission_rules.adoc, "Directory structure": measurements, compliance.
     """
     folder = _submitter(submitter)
     results = folder.folder("results")
@@ -320,7 +332,9 @@ def calibration_document(submitter: Submitter, round: Round) -> Iterator[Problem
                 required=wanted,
             )  # fmt: skip
         elif all(file.size == 0 for file in files):
-            yield Problem(f"{files[0].path} is empty", path=files[0].path, found=0, severity=WARNING)
+            yield Problem(
+                f"{files[0].path} is empty", path=files[0].path, found=0, severity=WARNING
+            )
         return
     for here in folder.walk():
         if any("calibration" in name.lower() for name in [*here.files, *here.folders]):
@@ -350,7 +364,9 @@ def documentation_present(submitter: Submitter, round: Round) -> Iterator[Proble
             required="documentation/",
         )  # fmt: skip
     elif not any("bandwidth" in file.name.lower() for file in documentation.all_files()) and any(
-        "datacenter" in (system.category or "") for system in submitter.systems if system.has_results
+        "datacenter" in (system.category or "")
+        for system in submitter.systems
+        if system.has_results
     ):
         yield Problem(
             f"{documentation.path} holds no document on the bandwidth of the datacenter systems",
@@ -369,7 +385,9 @@ def benchmark_known(result: Result, round: Round) -> Iterator[Problem]:
     """
     if result.name is not None or result.scope == "run":
         raise NotJudged
-    yield _unknown_benchmark(result.directory, result.division, round, f"{result.path} was not judged: ")
+    yield _unknown_benchmark(
+        result.directory, result.division, round, f"{result.path} was not judged: "
+    )
 
 
 def _unknown_benchmark(directory: str, division: str, round: Round, start: str = "") -> Problem:
@@ -380,13 +398,14 @@ def _unknown_benchmark(directory: str, division: str, round: Round, start: str =
     if division == "open" and mapping:
         file = mapping.rsplit("/", 1)[-1]
         return Problem(
-            f"{start}{directory} is no benchmark of {round.name}, and no {file} says which one it stands "
-            f"for; benchmarks are {listed(names, 40)}{hint}",
+            f"{start}{directory} is no benchmark of {round.name}, and no {file} says which one it "
+            f"stands for; benchmarks are {listed(names, 40)}{hint}",
             found=directory, required=names,
             fix=f'add "{directory}": "<benchmark>" to {file} in the submitter\'s folder',
         )  # fmt: skip
     return Problem(
-        f"{start}{directory} is no benchmark of {round.name}; benchmarks are {listed(names, 40)}{hint}",
+        f"{start}{directory} is no benchmark of {round.name}; benchmarks are "
+        f"{listed(names, 40)}{hint}",
         found=directory, required=names, severity=WARNING if division == "open" else None,
     )  # fmt: skip
 
@@ -432,8 +451,8 @@ def scenario_known(result: Result, round: Round) -> Iterator[Problem]:
         near = nearest(result.scenario_folder, SCENARIOS, 0.6)
         hint = f"; did you mean {near}?" if near else ""
         yield Problem(
-            f"{result.scenario_folder} is no scenario, so {result.path} was not judged; scenarios are "
-            f"{listed(SCENARIOS)}{hint}",
+            f"{result.scenario_folder} is no scenario, so {result.path} was not judged; scenarios "
+            f"are {listed(SCENARIOS)}{hint}",
             found=result.scenario_folder, required=list(SCENARIOS),
         )  # fmt: skip
 
@@ -501,9 +520,9 @@ def one_of_scenarios(group: BenchmarkFolder, round: Round) -> Iterator[Problem]:
     for choice in demands.one_of:
         if not set(choice) & set(group.scenarios):
             yield Problem(
-                f"{group.path} has {listed(sorted(group.scenarios)) or 'no scenario'}; {group.name} "
-                f"requires {' or '.join(choice)}{_category(group.category)}. The scenarios that are "
-                "there would be valid in the open division",
+                f"{group.path} has {listed(sorted(group.scenarios)) or 'no scenario'}; "
+                f"{group.name} requires {' or '.join(choice)}{_category(group.category)}. The "
+                "scenarios that are there would be valid in the open division",
                 found=sorted(group.scenarios), required=choice,
             )  # fmt: skip
 
@@ -555,7 +574,8 @@ def one_folder_per_benchmark(group: BenchmarkFolder, round: Round) -> Iterator[P
     earlier = [path for path in group.twins if path < group.path]
     if earlier:
         yield Problem(
-            f"{group.path} and {listed(earlier)} both mean {group.name}", found=[*earlier, group.path],
+            f"{group.path} and {listed(earlier)} both mean {group.name}",
+            found=[*earlier, group.path],
             required="one folder",
         )  # fmt: skip
     folder = group.folder
@@ -569,7 +589,8 @@ def one_folder_per_benchmark(group: BenchmarkFolder, round: Round) -> Iterator[P
     for scenario, paths in meant.items():
         if len(paths) > 1:
             yield Problem(
-                f"{listed(paths)} all mean {scenario}", path=paths[-1], found=paths, required="one folder",
+                f"{listed(paths)} all mean {scenario}", path=paths[-1], found=paths,
+                required="one folder",
             )  # fmt: skip
 
 
@@ -614,10 +635,13 @@ def portable_names(subject: Tree | Submitter, round: Round) -> Iterator[Problem]
     """
     for path, name, _ in _entries(subject, round):
         if not name.isascii():
-            yield Problem(f"{path} has a name with other than ASCII characters", path=path, found=name)
+            yield Problem(
+                f"{path} has a name with other than ASCII characters", path=path, found=name
+            )
         elif _AWKWARD.search(name):
             yield Problem(
-                f"{path} has a name with characters that some systems do not allow", path=path, found=name,
+                f"{path} has a name with characters that some systems do not allow", path=path,
+                found=name,
             )  # fmt: skip
 
 
@@ -631,9 +655,12 @@ def no_caches(subject: Submitter, round: Round) -> Iterator[Problem]:
     """
     for path, name, entry in _entries(subject, round):
         inside = "/__pycache__/" in f"/{path}"
-        if name == "__pycache__" or (isinstance(entry, File) and name.endswith(".pyc") and not inside):
+        if name == "__pycache__" or (
+            isinstance(entry, File) and name.endswith(".pyc") and not inside
+        ):
             yield Problem(
-                f"{path} is a cache of Python", path=path, found=name, severity=_degree(subject, path),
+                f"{path} is a cache of Python", path=path, found=name,
+                severity=_degree(subject, path),
             )  # fmt: skip
 
 
@@ -737,7 +764,8 @@ def path_length(submitter: Submitter, round: Round) -> Iterator[Problem]:
     if long:
         worst = max(long, key=len)
         yield Problem(
-            f"{len(long)} paths are longer than {MAX_PATH} characters; the longest has {len(worst)}",
+            f"{len(long)} paths are longer than {MAX_PATH} characters; the longest has "
+            f"{len(worst)}",
             path=worst, found=len(worst), required=MAX_PATH,
         )  # fmt: skip
 
@@ -783,7 +811,8 @@ def no_extra_files(run: PerformanceRun | AccuracyRun, round: Round) -> Iterator[
         extra += sorted(f"{name}/" for name in folder.folders if name.lower() not in _MEDIA_FOLDERS)
     if extra:
         yield Problem(
-            f"{folder.path or '.'} also holds {listed(extra)}", path=folder.path or ".", found=extra[:50],
+            f"{folder.path or '.'} also holds {listed(extra)}", path=folder.path or ".",
+            found=extra[:50],
             required=sorted(allowed),
         )  # fmt: skip
 
@@ -836,7 +865,7 @@ def mapping_sound(submitter: Submitter, round: Round) -> Iterator[Problem]:
                 required=sorted(round.benchmarks),
             )  # fmt: skip
         elif key not in folders:
-            near = nearest(key, folders)
+            near = nearest(key, folders, 0.95)
             hint = f"; did you mean {near}?" if near else ""
             yield Problem(
                 f"{mapping.path} maps {key}, and there is no such folder in results/{hint}",
@@ -845,8 +874,8 @@ def mapping_sound(submitter: Submitter, round: Round) -> Iterator[Problem]:
             )  # fmt: skip
         elif key in round.benchmarks and target != key:
             yield Problem(
-                f"{mapping.path} maps {key}, which is a benchmark of {round.name}, to {target}; the entry "
-                "has no effect",
+                f"{mapping.path} maps {key}, which is a benchmark of {round.name}, to {target}; "
+                "the entry has no effect",
                 path=mapping.path, line=mapping.line_of(key), pointer=f"/{key}", found=target,
                 required=key,
             )  # fmt: skip
@@ -872,7 +901,8 @@ def no_duplicate_keys(subject: System | Submitter | Result, round: Round) -> Ite
             continue
         for key, first, last in document.duplicates:
             yield Problem(
-                f"{key} stands twice in {document.path}: {str(first)[:80]!r} and {str(last)[:80]!r}",
+                f"{key} stands twice in {document.path}: {str(first)[:80]!r} and "
+                f"{str(last)[:80]!r}",
                 path=document.path, line=document.line_of(key), pointer=f"/{key}",
                 found=[first, last], required="once",
             )  # fmt: skip

@@ -29,7 +29,8 @@ _SYNONYMS = {
 }
 _NOTHING = {"", "n/a", "na", "n.a.", "none", "-", "--", "null", "not applicable"}
 _PLACEHOLDERS = {
-    "tbd", "tba", "todo", "to do", "to be determined", "to be added", "fixme", "xxx", "?", "??", "???",
+    "tbd", "tba", "todo", "to do", "to be determined", "to be added", "fixme", "xxx", "?", "??",
+    "???",
     ".", "..", "...", "-", "--", "undefined", "unset", "null", "placeholder", "fill in", "fill me",
 }  # fmt: skip
 _BEFORE_NAME = re.compile(r"(?<![0-9A-Za-z.])(\d{1,4})[xX](?=[A-Za-z])")
@@ -40,7 +41,9 @@ _MODULES = re.compile(
     r"^\s*(\d+)\s*(?:x|×|\*|slots?\s*/)\s*(\d+(?:\.\d+)?)\s*([MGT])i?B\b", re.IGNORECASE
 )
 _CAPACITY = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([MGT])i?B?\s*$", re.IGNORECASE)
-_NO_ECC = re.compile(r"\bnon-?\s?ecc\b|\bno ecc\b|\becc\b[^.;,]{0,15}\b(?:off|disabled)\b", re.IGNORECASE)
+_NO_ECC = re.compile(
+    r"\bnon-?\s?ecc\b|\bno ecc\b|\becc\b[^.;,]{0,15}\b(?:off|disabled)\b", re.IGNORECASE
+)
 _GIGA = {"M": 1 / 1024, "G": 1.0, "T": 1024.0}
 
 
@@ -154,13 +157,13 @@ def required_fields(system: System, round: Round) -> Iterator[Problem]:
     """
     document = _document(system)
     for key, near in _missing(system, round):
-        synonym = near in _SYNONYMS.get(key, ())
-        hint = f"; {near} stands in its place" if synonym else f"; did you mean {near}?" if near else ""
+        synonym = near is not None and near in _SYNONYMS.get(key, ())
+        hint = f"; {near} stands in its place" if synonym else f"; was it meant by {near}?"
         yield Problem(
-            f"{document.path} has no field {key}{hint.replace('did you mean', 'was it meant by')}",
+            f"{document.path} has no field {key}{hint if near else ''}",
             path=document.path, line=document.line_of(near) if near else None, pointer=f"/{key}",
             found=near, required=key,
-            severity=_weight(system, WARNING if synonym and document.fields.get(near) else None),
+            severity=_weight(system, WARNING if synonym and document.fields[str(near)] else None),
             fix=f"rename {near} to {key}" if near else None,
         )  # fmt: skip
     for choice in round.system_description.one_of:
@@ -197,7 +200,11 @@ def fields_meaningful(system: System, round: Round) -> Iterator[Problem]:
     Source: submission_rules.adoc, "System description": meaningful response required.
     """
     document = _document(system)
-    for key in round.system_description.non_empty or ("system_name", "framework", "operating_system"):
+    for key in round.system_description.non_empty or (
+        "system_name",
+        "framework",
+        "operating_system",
+    ):
         value = document.fields.get(key)
         if key not in COUNTS and isinstance(value, str) and value.strip().lower() in _PLACEHOLDERS:
             yield Problem(
@@ -224,7 +231,8 @@ def division_matches(system: System, round: Round) -> Iterator[Problem]:
         raise NotJudged
     if system.division != UNKNOWN and not _same(found, system.division):
         yield Problem(
-            f"division is {found!r}, the folder's is {system.division!r}", **_at(document, "division"),
+            f"division is {found!r}, the folder's is {system.division!r}", **_at(document,
+            "division"),
             found=found, required=system.division, severity=_weight(system),
         )  # fmt: skip
 
@@ -311,7 +319,8 @@ def counts_readable(system: System, round: Round) -> Iterator[Problem]:
         value = document.fields.get(key)
         if key in document.fields and not _is_empty(key, value) and whole(value) is None:
             yield Problem(
-                f"{key} is {str(value)[:100]!r}, a whole number was asked for", **_at(document, key),
+                f"{key} is {str(value)[:100]!r}, a whole number was asked for", **_at(document,
+                key),
                 found=value, required="a whole number",
             )  # fmt: skip
 
@@ -329,7 +338,8 @@ def counts_sensible(system: System, round: Round) -> Iterator[Problem]:
         count = whole(document.fields.get(key))
         if count is not None and not _LEAST[key] <= count <= _MOST[key]:
             yield Problem(
-                f"{key} is {count}, {_LEAST[key]} to {_MOST[key]} is sensible", **_at(document, key),
+                f"{key} is {count}, {_LEAST[key]} to {_MOST[key]} is sensible", **_at(document,
+                key),
                 found=count, required=f"{_LEAST[key]} to {_MOST[key]}",
             )  # fmt: skip
 
@@ -409,9 +419,10 @@ def memory_adds_up(system: System, round: Round) -> Iterator[Problem]:
     factors = (1, nodes, processors, nodes * processors)
     if not any(0.9 <= stated / (product * f) <= 1.1 for f in factors if product * f > 0):
         yield Problem(
-            f"host_memory_configuration is {modules[0].strip()} ({product:g} GB), host_memory_capacity is "
-            f"{capacity[0].strip()}",
-            **_at(document, "host_memory_capacity"), found=capacity[0].strip(), required=f"{product:g} GB",
+            f"host_memory_configuration is {modules[0].strip()} ({product:g} GB), "
+            f"host_memory_capacity is {capacity[0].strip()}",
+            **_at(document, "host_memory_capacity"), found=capacity[0].strip(),
+            required=f"{product:g} GB",
         )  # fmt: skip
 
 
@@ -430,7 +441,8 @@ def datacenter_ecc(system: System, round: Round) -> Iterator[Problem]:
         found = _NO_ECC.search(value) if isinstance(value, str) else None
         if found:
             yield Problem(
-                f"{key} says {found[0]!r}, and system_type is {system.category}", **_at(document, key),
+                f"{key} says {found[0]!r}, and system_type is {system.category}", **_at(document,
+                key),
                 found=found[0], required="ECC",
             )  # fmt: skip
 
@@ -452,7 +464,8 @@ def datacenter_network(system: System, round: Round) -> Iterator[Problem]:
     if empty:
         yield Problem(
             f"{listed(empty)}: {document.fields[empty[0]]!r} for a datacenter system",
-            **_at(document, empty[0]), found=document.fields[empty[0]], required="how it is connected",
+            **_at(document, empty[0]), found=document.fields[empty[0]],
+            required="how it is connected",
         )  # fmt: skip
 
 
@@ -469,7 +482,12 @@ def fields_known(system: System, round: Round) -> Iterator[Problem]:
     known = {*description.required, *description.optional, *description.network, *description.power}
     known |= {name for names in _SYNONYMS.values() for name in names}
     known |= {name for names in description.one_of for name in names}
-    known |= {"is_network", "system_power_capacity", "host_network_card_count", "system_type_detail"}
+    known |= {
+        "is_network",
+        "system_power_capacity",
+        "host_network_card_count",
+        "system_type_detail",
+    }
     meant = {near for _, near in _missing(system, round)}
     for key in document.fields:
         if key in known or key in meant:
@@ -479,7 +497,8 @@ def fields_known(system: System, round: Round) -> Iterator[Problem]:
         slip = near is not None and _slip(key, near)
         hint = f"; did you mean {near}?" if slip else ""
         yield Problem(
-            f"{key} is no field of {round.name}{hint}", **_at(document, key), found=key, required=near,
+            f"{key} is no field of {round.name}{hint}", **_at(document, key), found=key,
+            required=near,
             severity=WARNING if slip else None,
         )  # fmt: skip
 
@@ -510,7 +529,8 @@ def versions_stated(system: System, round: Round) -> Iterator[Problem]:
         value = document.fields.get(key)
         if isinstance(value, str) and value.strip() and not any(c.isdigit() for c in value):
             yield Problem(
-                f"{key} is {value[:100]!r}, without a version", **_at(document, key), found=value[:100],
+                f"{key} is {value[:100]!r}, without a version", **_at(document, key),
+                found=value[:100],
                 required="name and version",
             )  # fmt: skip
 
@@ -533,9 +553,13 @@ def field_types(system: System, round: Round) -> Iterator[Problem]:
         if key in filled and _is_empty(key, value):
             continue
         if value is None or isinstance(value, bool | list | dict):
+            # An object of texts (the software stack, part by part) is common and can be read.
+            parts = list(value.values()) if isinstance(value, dict) else value
+            plain = isinstance(parts, list) and all(isinstance(p, str | int) for p in parts)
             yield Problem(
                 f"{key} is {_article(_kind(value))}, text or a number was asked for",
                 **_at(document, key), found=_kind(value), required="text or number",
+                severity=NOTE if plain else None,
             )  # fmt: skip
         elif isinstance(value, float) and not math.isfinite(value):
             yield Problem(
@@ -590,7 +614,8 @@ def power_fields(result: Result, round: Round) -> Iterator[Problem]:
     missing = [key for key in round.system_description.power if key not in document.fields]
     if missing:
         yield Problem(
-            f"{document.path} lacks {listed(missing, 20)}, and {result.path} has a power measurement",
+            f"{document.path} lacks {listed(missing, 20)}, and {result.path} has a power "
+            "measurement",
             path=document.path, found=None, required=missing,
         )  # fmt: skip
 

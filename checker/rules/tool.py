@@ -43,7 +43,7 @@ def unreadable_file(
     Source: submission_rules.adoc, "Required files"; not checked never counts as passed.
     """
     family = round.severities.get("C")
-    lowered: Severity | None = family if family in ("warning", "note") else None  # type: ignore[assignment]
+    lowered: Severity | None = family if family in ("warning", "note") else None
     if isinstance(subject, System):
         for fault in subject.document.faults if subject.document is not None else []:
             yield _problem(fault, _weight(fault))
@@ -74,5 +74,3 @@ def unreadable_file(
     else:
         for fault in subject.faults():
             yield _problem(fault, _weight(fault))
-
-

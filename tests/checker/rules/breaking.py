@@ -50,7 +50,9 @@ def run_break(rule: str, case: Break, grow: Grow) -> None:
     found = sorted(
         (f.rule, f.path or "") for f in report.findings if case.notes or f.severity != "note"
     )
-    told = "\n".join(f"{f.rule} {f.severity} {f.path}:{f.line} {f.message}" for f in report.findings)
+    told = "\n".join(
+        f"{f.rule} {f.severity} {f.path}:{f.line} {f.message}" for f in report.findings
+    )
     assert found == sorted((r, place_of(tree, p)) for r, p in case.expected), told
     assert rule in {r for r, _ in found}
     for finding in report.findings:
@@ -69,7 +71,12 @@ def broken(breaks: dict[str, list[Break]]) -> list[Any]:
 
 
 def both(
-    tree: GoodTree, scenario: str, key: str, value: Any, label: str | None = None, printed: Any = None
+    tree: GoodTree,
+    scenario: str,
+    key: str,
+    value: Any,
+    label: str | None = None,
+    printed: Any = None,
 ) -> None:
     """Change a value in the performance run's detail log and in its summary, so that they agree."""
     place = tree.result(scenario)
@@ -89,5 +96,7 @@ def both(
     text = printed if printed is not None else value
     if isinstance(text, bool):
         text = "Yes" if text else "No"
-    if any(line.partition(":")[0].strip() == label for line in place.summary.read_text().splitlines()):
+    if any(
+        line.partition(":")[0].strip() == label for line in place.summary.read_text().splitlines()
+    ):
         tree.set_summary(place.summary, label, text)

@@ -169,7 +169,11 @@ def _loose_first_token(tree: GoodTree) -> None:
 
 def _slow_tokens(tree: GoodTree) -> None:
     for number, key in enumerate(
-        ("per_output_token_99.00_percentile_ns", "per_output_token_99.90_percentile_ns", "to_output_token_max")
+        (
+            "per_output_token_99.00_percentile_ns",
+            "per_output_token_99.90_percentile_ns",
+            "to_output_token_max",
+        )
     ):
         both(tree, "Server", f"result_time_{key}", 200_000_001 + number)
 
@@ -236,7 +240,12 @@ def _other_loadgen(tree: GoodTree) -> None:
 
 def _uncommitted(tree: GoodTree) -> None:
     detail = tree.result("Offline").detail
-    tree.add_log(detail, "error_uncommitted_loadgen_changes", "Loadgen built with uncommitted changes!", is_error=True)
+    tree.add_log(
+        detail,
+        "error_uncommitted_loadgen_changes",
+        "Loadgen built with uncommitted changes!",
+        is_error=True,
+    )
     tree.set_log(detail, "num_errors", 1)
 
 
@@ -251,7 +260,9 @@ def _summary(label: str, text: Any, scenario: str = "Offline") -> Callable[[Good
     return change
 
 
-def _scaled(scenario: str, key: str, factor: float, label: str | None = None) -> Callable[[GoodTree], None]:
+def _scaled(
+    scenario: str, key: str, factor: float, label: str | None = None
+) -> Callable[[GoodTree], None]:
     """A better number in both logs, and nothing else."""
 
     def change(tree: GoodTree) -> None:
@@ -304,7 +315,12 @@ def _other_qsl(tree: GoodTree) -> None:
     tree.set_log(tree.result("Offline").accuracy_detail, "qsl_name", "AnotherQSL")
 
 
-_OLD_SERVER = {"round": "v0.5", "benchmark": "resnet", "category": "datacenter", "scenarios": ["Server"]}
+_OLD_SERVER = {
+    "round": "v0.5",
+    "benchmark": "resnet",
+    "category": "datacenter",
+    "scenarios": ["Server"],
+}
 
 BREAKS: dict[str, list[Break]] = {
     "P101": [
@@ -321,41 +337,71 @@ BREAKS: dict[str, list[Break]] = {
         Break(_accuracy_error, [("P103", "Offline/accuracy/detail")], EDGE),
     ],
     "P104": [
-        Break(_few_queries_set, [("P104", "SingleStream/detail")], {"round": "v1.0", "benchmark": "resnet"}),
-        Break(_no_setting("effective_min_query_count", "Offline"), [("P104", "Offline/detail")], EDGE),
+        Break(
+            _few_queries_set,
+            [("P104", "SingleStream/detail")],
+            {"round": "v1.0", "benchmark": "resnet"},
+        ),
+        Break(
+            _no_setting("effective_min_query_count", "Offline"), [("P104", "Offline/detail")], EDGE
+        ),
     ],
     "P105": [
-        Break(_queries_not_met, [("P105", "SingleStream/detail"), ("P134", "SingleStream/detail")], EDGE),
+        Break(
+            _queries_not_met,
+            [("P105", "SingleStream/detail"), ("P134", "SingleStream/detail")],
+            EDGE,
+        ),
         Break(_few_queries_done, [("P105", "SingleStream/detail")], EDGE),
     ],
     "P106": [
         Break(_short_set, [("P106", "SingleStream/detail")], EDGE),
-        Break(_no_setting("effective_min_duration_ms", "Offline"), [("P106", "Offline/detail")], EDGE),
+        Break(
+            _no_setting("effective_min_duration_ms", "Offline"), [("P106", "Offline/detail")], EDGE
+        ),
     ],
     "P107": [
-        Break(_duration_not_met, [("P107", "SingleStream/detail"), ("P134", "SingleStream/detail")], EDGE),
+        Break(
+            _duration_not_met,
+            [("P107", "SingleStream/detail"), ("P134", "SingleStream/detail")],
+            EDGE,
+        ),
         Break(_short_clock, [("P107", "SingleStream/detail")], EDGE),
     ],
     "P108": [
         Break(_few_samples_loaded, [("P108", "SingleStream/detail")], EDGE),
-        Break(_no_setting("effective_performance_sample_count", "Offline"), [("P108", "Offline/detail")], EDGE),
+        Break(
+            _no_setting("effective_performance_sample_count", "Offline"),
+            [("P108", "Offline/detail")],
+            EDGE,
+        ),
     ],
     "P109": [
         Break(_seed, [("P109", "SingleStream/detail")], EDGE),
         Break(_no_seeds, [("P109", "SingleStream/detail")], EDGE),
     ],
     "P110": [
-        Break(_other_scenario, [("P110", "SingleStream/detail"), ("P139", "SingleStream/accuracy/detail")], EDGE),
+        Break(
+            _other_scenario,
+            [("P110", "SingleStream/detail"), ("P139", "SingleStream/accuracy/detail")],
+            EDGE,
+        ),
     ],
     "P111": [Break(_mode, [("P111", "Offline/detail")], EDGE)],
     "P112": [
         Break(_few_offline, [("P112", "Offline/detail")], EDGE),
-        Break(_no_setting("effective_samples_per_query", "Offline"), [("P112", "Offline/detail")], EDGE),
+        Break(
+            _no_setting("effective_samples_per_query", "Offline"),
+            [("P112", "Offline/detail")],
+            EDGE,
+        ),
     ],
     "P113": [Break(_streams, [("P113", "MultiStream/detail")], EDGE)],
     "P114": [
         Break(_early, [("P114", "SingleStream/detail"), ("P134", "SingleStream/detail")], EDGE),
-        Break(_no_setting("early_stopping_met", "MultiStream"), [("P114", "MultiStream/detail")], EDGE),
+        Break(
+            _no_setting("early_stopping_met", "MultiStream"), [("P114", "MultiStream/detail")], EDGE
+        ),
     ],
     "P115": [
         Break(_few_for_early, [("P115", "SingleStream/detail")], EDGE),
@@ -363,11 +409,17 @@ BREAKS: dict[str, list[Break]] = {
     ],
     "P116": [
         Break(_loose_latency, [("P116", "Server/detail")], DEMO),
-        Break(_no_setting("effective_target_latency_ns", "Server"), [("P116", "Server/detail")], DEMO),
+        Break(
+            _no_setting("effective_target_latency_ns", "Server"), [("P116", "Server/detail")], DEMO
+        ),
     ],
     "P117": [
         Break(_slow_server, [("P117", "Server/detail")], DEMO),
-        Break(_no_setting("result_99.00_percentile_latency_ns", "Server"), [("P117", "Server/detail")], DEMO),
+        Break(
+            _no_setting("result_99.00_percentile_latency_ns", "Server"),
+            [("P117", "Server/detail")],
+            DEMO,
+        ),
     ],
     "P118": [Break(_no_tokens, [("P118", "Server/detail")], TOKENS)],
     "P119": [
@@ -375,7 +427,8 @@ BREAKS: dict[str, list[Break]] = {
         Break(_loose_first_token, [("P119", "Server/detail")], TOKENS),
         Break(
             _no_setting("result_first_token_99.00_percentile_latency_ns", "Server"),
-            [("P119", "Server/detail")], TOKENS,
+            [("P119", "Server/detail")],
+            TOKENS,
         ),
     ],
     "P120": [
@@ -386,8 +439,14 @@ BREAKS: dict[str, list[Break]] = {
     "P122": [
         Break(_no_metric, [("P122", "Offline/detail")], EDGE),
         Break(_metric(0), [("P122", "SingleStream/detail")], EDGE),
-        Break(_metric(-5), [("P122", "SingleStream/detail"), ("P132", "SingleStream/detail")], EDGE),
-        Break(_metric(float("nan")), [("P122", "SingleStream/detail"), ("P132", "SingleStream/detail")], EDGE),
+        Break(
+            _metric(-5), [("P122", "SingleStream/detail"), ("P132", "SingleStream/detail")], EDGE
+        ),
+        Break(
+            _metric(float("nan")),
+            [("P122", "SingleStream/detail"), ("P132", "SingleStream/detail")],
+            EDGE,
+        ),
         Break(_metric("fast"), [("P122", "SingleStream/detail")], EDGE),
     ],
     "P123": [Break(_twice, [("P123", "Offline/detail")], EDGE)],
@@ -403,7 +462,9 @@ BREAKS: dict[str, list[Break]] = {
         Break(_bounded("max_query_count"), [("P126", "Offline/detail")], EDGE),
     ],
     "P127": [Break(_part_of_data, [("P127", "Offline/detail")], EDGE)],
-    "P128": [Break(_old_loadgen, [("P128", "Offline/accuracy/detail"), ("P128", "Offline/detail")], EDGE)],
+    "P128": [
+        Break(_old_loadgen, [("P128", "Offline/accuracy/detail"), ("P128", "Offline/detail")], EDGE)
+    ],
     "P129": [Break(_uncommitted, [("P129", "Offline/detail")], EDGE)],
     "P130": [Break(_remove_summary, [("P130", "Offline/summary")], EDGE)],
     "P131": [
@@ -414,25 +475,45 @@ BREAKS: dict[str, list[Break]] = {
     "P132": [
         Break(
             _scaled("Offline", "result_samples_per_second", 1.01, "Samples per second"),
-            [("P132", "Offline/detail")], EDGE,
+            [("P132", "Offline/detail")],
+            EDGE,
         ),
         Break(
-            _scaled("SingleStream", "result_qps_without_loadgen_overhead", 1.01, "QPS w/o loadgen overhead"),
-            [("P132", "SingleStream/detail")], EDGE,
+            _scaled(
+                "SingleStream",
+                "result_qps_without_loadgen_overhead",
+                1.01,
+                "QPS w/o loadgen overhead",
+            ),
+            [("P132", "SingleStream/detail")],
+            EDGE,
         ),
-        Break(_estimate("SingleStream", "early_stopping_latency_ss"), [("P132", "SingleStream/detail")], EDGE),
-        Break(_estimate("MultiStream", "early_stopping_latency_ms"), [("P132", "MultiStream/detail")], EDGE),
+        Break(
+            _estimate("SingleStream", "early_stopping_latency_ss"),
+            [("P132", "SingleStream/detail")],
+            EDGE,
+        ),
+        Break(
+            _estimate("MultiStream", "early_stopping_latency_ms"),
+            [("P132", "MultiStream/detail")],
+            EDGE,
+        ),
         Break(
             _scaled("Server", "result_completed_samples_per_sec", 1.2),
-            [("P132", "Server/detail")], DEMO,
+            [("P132", "Server/detail")],
+            DEMO,
         ),
         Break(
             _scaled("Server", "result_completed_samples_per_sec", 0.8),
-            [("P132", "Server/detail")], DEMO,
+            [("P132", "Server/detail")],
+            DEMO,
         ),
         Break(
-            _scaled("Server", "result_completed_tokens_per_second", 1.01, "Completed tokens per second"),
-            [("P132", "Server/detail")], TOKENS,
+            _scaled(
+                "Server", "result_completed_tokens_per_second", 1.01, "Completed tokens per second"
+            ),
+            [("P132", "Server/detail")],
+            TOKENS,
         ),
     ],
     "P133": [Break(_disordered, [("P133", "Offline/detail")], EDGE)],
@@ -443,7 +524,8 @@ BREAKS: dict[str, list[Break]] = {
         Break(_remove_fifth, [("P137", "Server/performance")], _OLD_SERVER),
         Break(
             _second_run_only,
-            [("P137", "Server/performance"), ("P138", "Server/performance/run_6")], _OLD_SERVER,
+            [("P137", "Server/performance"), ("P138", "Server/performance/run_6")],
+            _OLD_SERVER,
         ),
     ],
     "P138": [Break(_extra_run, [("P138", "Offline/performance/run_2")], EDGE)],
