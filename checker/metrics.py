@@ -55,7 +55,7 @@ def metric_of(result: Result) -> Metric | None:
         if formula.inverse:
             value = formula.scale / value if value else math.inf
         else:
-            value = value * formula.scale
+            value = scaled(value, formula.scale)
         unit = rules.metric.unit if rules is not None else ""
         return Metric(formula.key, value, unit)
     if result.inferred_from is not None:
@@ -64,11 +64,18 @@ def metric_of(result: Result) -> Metric | None:
     if rules is None:
         return None
     value = run.detail.number(rules.metric.key)
-    return (
-        None
-        if value is None
-        else Metric(rules.metric.key, value * rules.metric.scale, rules.metric.unit)
-    )
+    if value is None:
+        return None
+    return Metric(rules.metric.key, scaled(value, rules.metric.scale), rules.metric.unit)
+
+
+def scaled(value: float, scale: float) -> float:
+    """``value * scale``; for a scale such as 1e-6 by division, as the rounds publish it (the
+    product differs from the quotient in the last digit)."""
+    inverse = 1 / scale if scale else 0.0
+    if 0 < scale < 1 and abs(inverse - round(inverse)) < 1e-6 * inverse:
+        return value / round(inverse)
+    return value * scale
 
 
 def _published_run(result: Result) -> PerformanceRun | None:
@@ -89,7 +96,7 @@ def _endpoints_metric(result: Result) -> Metric | None:
     key, unit = rules.metric.key, rules.metric.unit
     if result.scenario in ("SingleStream", "MultiStream"):
         value = endpoints.number("latency", "avg")
-        return None if value is None else Metric("latency.avg", value * rules.metric.scale, unit)
+        return None if value is None else Metric("latency.avg", scaled(value, rules.metric.scale), unit)
     name = "tps" if "token" in key else "qps"
     value = endpoints.number(name)
     return None if value is None else Metric(name, value, unit)
@@ -114,6 +121,8 @@ def accuracy_of(result: Result) -> list[AccuracyScore]:
     """Every accuracy metric of the benchmark that accuracy.txt (or the endpoints) reports."""
     gates = {gate.metric: gate for gate in result.gates}
     limits = {gate.metric: gate for gate in result.limits}
+    order = result.benchmark.accuracy_order if result.benchmark is not None else []
+    printed: dict[str, str] = {}
     gated = result.division != "open"
     scores = []
     if result.endpoints is not None:
@@ -122,7 +131,7 @@ def accuracy_of(result: Result) -> list[AccuracyScore]:
         run = result.accuracy
         if run is None or run.text is None:
             return []
-        names = list(dict.fromkeys([*gates, *limits]))
+        names = list(dict.fromkeys([*order, *gates, *limits]))
         if result.benchmark is None:
             names = sorted(run.text.values)
         values = {}
@@ -130,13 +139,14 @@ def accuracy_of(result: Result) -> list[AccuracyScore]:
             value = reported(run.text, name, result.round)
             if value is not None:
                 values[name] = value.value
+                printed[name] = value.text
     for name, number in values.items():
         gate, limit = gates.get(name), limits.get(name)
         passed = passes(number, gate, limit) if gated and (gate or limit) else None
         scores.append(
             AccuracyScore(
                 name, number, gate.bound if gate else None, limit.bound if limit else None,
-                gate.reference if gate else None, gate.factor if gate else None, passed,
+                gate.reference if gate else None, gate.factor if gate else None, passed, printed.get(name),
             )
         )  # fmt: skip
     return scores

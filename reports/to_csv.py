@@ -128,6 +128,9 @@ def accuracy_text(scores: list[AccuracyScore]) -> str:
 
 
 def _score(score: AccuracyScore) -> str:
+    if score.printed is not None and len(score.printed) <= 40:
+        # The official column repeats the script's own spelling, trailing zeros included.
+        return score.printed
     whole = score.metric.upper() in _WHOLE_SCORES and float(score.value).is_integer()
     return str(int(score.value)) if whole else figures.plain(score.value)
 

@@ -22,6 +22,7 @@ class Library:
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
         self._arrays: dict[str, NDArray[Any]] = {}
+        self._scratch: dict[str, NDArray[Any]] = {}
         # Sample index to row; an array, because a whole Offline query is looked up at once.
         self._rows: NDArray[np.int64] = np.full(len(dataset), -1, np.int64)
         # Sample index to a ready feed of one: nothing is built inside a SingleStream query.
@@ -35,7 +36,7 @@ class Library:
         """
         arrays = self._dataset.load(indices)
         self._rows[:] = -1
-        self._arrays = {}
+        self._arrays, self._scratch = {}, {}
         for name, array in arrays.items():
             if len(array) != len(indices):
                 raise DatasetError(
@@ -57,7 +58,10 @@ class Library:
         self.single = {}
 
     def batches(self, indices: Sequence[int], size: int) -> Iterator[Mapping[str, NDArray[Any]]]:
-        """These samples as model inputs, `size` at a time; views where they are neighbours."""
+        """These samples as model inputs, `size` at a time; views where they are neighbours.
+
+        A batch is good until the next one is asked for.
+        """
         rows = self._rows[np.asarray(indices, np.int64)]
         count = len(rows)
         # Where neighbours end, found once: an Offline query has thousands of batches.
@@ -72,4 +76,17 @@ class Library:
                 last = first + stop - start
                 yield {name: array[first:last] for name, array in self._arrays.items()}
             else:
-                yield {name: array[rows[start:stop]] for name, array in self._arrays.items()}
+                yield self._gather(rows[start:stop])
+
+    def _gather(self, rows: NDArray[np.int64]) -> Mapping[str, NDArray[Any]]:
+        """Scattered rows, copied to memory that is kept: fresh pages cost more than the copy."""
+        count = len(rows)
+        feed = {}
+        for name, array in self._arrays.items():
+            room = self._scratch.get(name)
+            if room is None or len(room) < count:
+                room = np.empty((count, *array.shape[1:]), array.dtype)
+                self._scratch[name] = room
+            # mode="clip", because numpy goes through one more buffer to be able to raise.
+            feed[name] = np.take(array, rows, axis=0, out=room[:count], mode="clip")
+        return feed

@@ -261,6 +261,8 @@ class _Child:
         job = asdict(self._job)
         job["folder"] = str(self._staging.resolve())
         job["backend_options"] = dict(self._job.backend_options)
+        audit = job["settings"]["audit_conf"]
+        job["settings"]["audit_conf"] = audit and str(Path(audit).resolve())
         for name in ("model", "data"):
             job[name] = job[name] and str(Path(job[name]).resolve())
         return json.dumps(job).encode() + b"\n"

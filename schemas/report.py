@@ -40,7 +40,8 @@ class AccuracyScore(msgspec.Struct, frozen=True):
     """One accuracy metric against its gate.
 
     ``target`` is the lower bound (value >= target), ``limit`` the upper bound (value <= limit);
-    either may be absent. ``passed`` is None where the division has no gate.
+    either may be absent. ``passed`` is None where the division has no gate. ``printed`` is the
+    number as accuracy.txt spells it.
     """
 
     metric: str
@@ -50,6 +51,7 @@ class AccuracyScore(msgspec.Struct, frozen=True):
     reference: float | None = None
     factor: float | None = None
     passed: bool | None = None
+    printed: str | None = None
 
 
 class RunFacts(msgspec.Struct, frozen=True):

@@ -109,6 +109,7 @@ class Benchmark(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     accuracy: lower bounds, every one must hold. accuracy_limits: upper bounds.
     accuracy_by_scenario: replaces ``accuracy`` in the scenarios it names.
+    accuracy_order: metrics that stand first where accuracy is written in one line.
     conf_model: the name by which LoadGen's mlperf.conf knows the benchmark.
     """
 
@@ -119,6 +120,7 @@ class Benchmark(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     accuracy: list[Gate]
     accuracy_limits: list[Gate] = []
     accuracy_by_scenario: dict[str, list[Gate]] = {}
+    accuracy_order: list[str] = []
     performance_sample_count: int | None = None
     conf_model: str | None = None
     test01_delta_percent: dict[str, float] = {}

@@ -114,12 +114,16 @@ def _limit_counts(rules: Scenario, benchmark: Benchmark) -> int:
     return max(rules.min_query_count or 1, 1)
 
 
+_ANSWER_TOKENS = {"reasoning/text generation": 1278, "retrieval augmented QA": 274}
+"""What TEST09 of these benchmarks asks for on the mean."""
+
+
 def _token_count(benchmark: Benchmark) -> int:
     """Output tokens of a sample: what the accuracy gate expects, where it has one."""
     for gate in benchmark.accuracy:
         if gate.metric == "TOKENS_PER_SAMPLE":
             return int(gate.reference)
-    return 200
+    return _ANSWER_TOKENS.get(benchmark.task, 200)
 
 
 def _percentiles(records: list[tuple[str, Any]], template: str, line: Line) -> None:
@@ -232,7 +236,7 @@ def _multi(rules: Scenario, benchmark: Benchmark, minimum_ms: int, slower: float
         records += _latency(Line.between(line.first * 0.2, line.longest, count * samples))
     else:
         records += _latency(line)
-    score = estimate if rules.early_stopping else samples
+    score = estimate if rules.early_stopping else line.percentile(99)
     qps = six(1e9 / (mean * 0.95)) if not limit else six(1e9 / limit)
     return Numbers(duration, count, count if limit else count * 2, samples, samples,
                    duration * (1 if limit else 2), qps, rules.min_query_count or 662, limit or 0,
@@ -775,7 +779,9 @@ class Answers:
     """The model's answers: what it logs for a sample depends on the sample alone."""
 
     def __init__(self, benchmark: Benchmark, name: str) -> None:
-        self.tokens = any(s.token_latencies for s in benchmark.scenarios.values())
+        self.tokens = benchmark.task in _ANSWER_TOKENS or any(
+            s.token_latencies for s in benchmark.scenarios.values()
+        )
         self.count = _token_count(benchmark) if self.tokens else 0
         self.name = name
 
@@ -1180,7 +1186,7 @@ def good_tree(
     )
     if data.layout.documentation:
         tree.write(f"{documentation}/bandwidth.md", "# Bandwidth\n\nIngress 10 GB/s, measured.\n")
-    if data.layout.nameplate_power and power:
+    if data.layout.nameplate_power:
         tree.write(data.layout.nameplate_power.format(**names), "nameplate_watts: 4000\n")
     for scenario in tree.scenarios:
         _write_result(tree, about, benchmark, scenario, power=power)
@@ -1238,6 +1244,8 @@ def _audit_settings(round: Round, test: str, benchmark: str, scenario: str) -> d
     settings.update(
         {k.split(".", 1)[1]: v for k, v in merged.items() if k.startswith(f"{scenario}.")}
     )
+    if test == "TEST01" and not settings:
+        settings = {"accuracy_log_rng_seed": 720381539243781796, "accuracy_log_sampling_target": 64}
     if settings.pop("test05", 0) and round.test05_seeds is not None:
         settings.update(
             qsl_rng_seed=round.test05_seeds.qsl_rng_seed,
@@ -1355,8 +1363,8 @@ def _verify_accuracy(test: str, log: Log, entries: int) -> str:
     if test == "TEST07":
         threshold = float(log.setup.audit.get("test07_accuracy_threshold", 0))
         return (
-            f"Loaded {entries} log entries\nMeasured accuracy: {threshold * 1.01:.3f}\n"
-            f"Threshold: {threshold}\nTEST PASS\n"
+            f"Loaded {entries} log entries\nAccuracy score: {threshold * 1.01:.3f}\n"
+            f"Accuracy threshold: {threshold}\nAccuracy check pass: True\nTEST PASS\n"
         )
     if test == "TEST08":
         return (

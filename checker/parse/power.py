@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from array import array
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from checker.parse.documents import Document, read_json
-from checker.parse.reading import Fault, File, Folder, Unreadable, read_lines
+from checker.parse.reading import Fault, File, Folder, Unreadable, read_bytes, read_lines
 
 if TYPE_CHECKING:
     from checker.parse.detail import DetailLog
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 _STAMP = re.compile(r"^(\d\d)-(\d\d)-(\d{4}) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?$")
 _MAX_SAMPLES = 5_000_000
 _MAX_MESSAGES = 100_000
+_MAX_MARKS = 20
+_MAX_HASHED = 64 * 1024 * 1024
 
 
 def seconds_of(stamp: str) -> float | None:
@@ -38,7 +41,8 @@ class SampleLog:
     """spl.txt: one sample a line, about one a second.
 
     times: seconds since 1970 in the clock of the file; watts, volts, amps, factors: as written
-    (NaN where a field is missing); lines: 1-based line of each sample.
+    (NaN where a field is missing); lines: 1-based line of each sample; marks: the sessions that
+    the samples are marked with and how many each has.
     """
 
     path: str
@@ -48,6 +52,7 @@ class SampleLog:
     amps: array[float] = field(default_factory=lambda: array("d"))
     factors: array[float] = field(default_factory=lambda: array("d"))
     lines: array[int] = field(default_factory=lambda: array("L"))
+    marks: dict[str, int] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
 
     def between(self, begin: float, end: float) -> list[int]:
@@ -66,7 +71,12 @@ class Message:
 
 @dataclass(slots=True)
 class PowerLogs:
-    """Everything of one power run. ``begin``/``end``: LoadGen's interval, seconds since 1970."""
+    """Everything of one power run.
+
+    begin, end: LoadGen's interval in the samples' clock, seconds since 1970; logged_begin,
+    logged_end: the same as LoadGen logged it. hashes: name inside ``performance/`` -> SHA-1 of the
+    file as it is and with CRLF line ends, for the run's files and those of ``power/``.
+    """
 
     path: str
     files: dict[str, File]
@@ -77,6 +87,9 @@ class PowerLogs:
     ptd_path: str | None = None
     begin: float | None = None
     end: float | None = None
+    logged_begin: float | None = None
+    logged_end: float | None = None
+    hashes: dict[str, tuple[str, str]] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
 
     @property
@@ -89,6 +102,13 @@ class PowerLogs:
             for i in self.samples.between(self.begin, self.end)
             if self.samples.watts[i] > 0
         ]
+
+    @property
+    def inside(self) -> list[int]:
+        """The indices of the samples strictly inside LoadGen's interval."""
+        if self.samples is None or self.begin is None or self.end is None:
+            return []
+        return self.samples.between(self.begin, self.end)
 
     @property
     def average_watts(self) -> float | None:
@@ -125,6 +145,9 @@ def read_samples(file: File) -> SampleLog:
             ):
                 into.append(_float(named.get(name)))
             log.lines.append(number)
+            mark = named.get("mark", "").strip()
+            if mark in log.marks or len(log.marks) < _MAX_MARKS:
+                log.marks[mark] = log.marks.get(mark, 0) + 1
     except Unreadable as error:
         log.faults.append(error.fault)
     if number == 0 and not log.faults:
@@ -139,7 +162,9 @@ def _float(text: str | None) -> float:
         return float("nan")
 
 
-_PTD = re.compile(r"^(?:Time,)?(?P<stamp>[\d\-: .]{10,30}?)[,:]?\s+(?P<text>.*)$")
+_PTD = re.compile(
+    r"^(?:Time,)?(?P<stamp>\d\d-\d\d-\d{4} \d\d:\d\d:\d\d(?:\.\d{1,6})?)[,:]?\s+(?P<text>.*)$"
+)
 
 
 def read_ptd_log(file: File) -> tuple[list[Message], list[Fault]]:
@@ -189,12 +214,27 @@ def read_power(
         begin, end = detail.text("power_begin"), detail.text("power_end")
         shift = 0.0 if round.power.clock_is_utc else _zone_shift(logs)
         if begin is not None:
-            time = seconds_of(begin)
-            logs.begin = time + shift if time is not None else None
+            logs.logged_begin = seconds_of(begin)
+            logs.begin = logs.logged_begin + shift if logs.logged_begin is not None else None
         if end is not None:
-            time = seconds_of(end)
-            logs.end = time + shift if time is not None else None
+            logs.logged_end = seconds_of(end)
+            logs.end = logs.logged_end + shift if logs.logged_end is not None else None
+    for folder in (run_folder, power_folder):
+        for name, file in sorted(folder.files.items()) if folder is not None else ():
+            digests = _digests(file) if file.size <= _MAX_HASHED else None
+            if digests is not None and folder is not None:
+                logs.hashes[f"{folder.name}/{name}"] = digests
     return logs
+
+
+def _digests(file: File) -> tuple[str, str] | None:
+    try:
+        data = read_bytes(file, _MAX_HASHED)
+    except Unreadable:
+        return None
+    as_is = hashlib.sha1(data, usedforsecurity=False).hexdigest()
+    windows = data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+    return as_is, hashlib.sha1(windows, usedforsecurity=False).hexdigest()
 
 
 def _zone_shift(logs: PowerLogs) -> float:

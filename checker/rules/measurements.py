@@ -449,7 +449,10 @@ def user_conf_as_run(result: Result, round: Round) -> Iterator[Problem]:
     for (key, scenario), (logged, scale, unit) in _LOGGED.items():
         if scenario is not None and scenario != run.scenario:
             continue
-        setting = conf.lookup(model or result.directory, run.scenario, key)
+        setting = None
+        if result.scenario == "Interactive" and model:
+            setting = conf.lookup(f"{model}-interactive", run.scenario, key)
+        setting = setting or conf.lookup(model or result.directory, run.scenario, key)
         found = detail.number(logged)
         if setting is None or setting.number is None or found is None:
             continue

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from checker.discover import UNKNOWN
-from checker.model import Result, Submitter, System
+from checker.model import BenchmarkFolder, Result, Submitter, System
 from checker.parse.documents import Document
 from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
 from checker.rules.structure import listed, nearest
@@ -621,18 +621,29 @@ def power_fields(result: Result, round: Round) -> Iterator[Problem]:
 
 
 @rule("D122", WARNING, when=lambda round: round.layout.nameplate_power is not None)
-def nameplate_power(system: System, round: Round) -> Iterator[Problem]:
-    """The system's nameplate power is stated beside its description.
+def nameplate_power(submitter: Submitter, round: Round) -> Iterator[Problem]:
+    """The nameplate power of a system with power results is stated beside its description.
 
     Why: from v6.1 on the tables show how much power a system is designed for.
     Fix: add systems/<system>_power.yaml, or the field system_power_capacity.
     Source: submission_rules.adoc, "System description": nameplate power (v6.1).
     """
-    if not system.complete or not system.has_results or system.document is None:
+    if not submitter.complete:
         raise NotJudged
-    if system.power_document is None:
-        if "system_power_capacity" not in system.fields:
+    measured = {group.system for group in submitter.benchmarks if _measures_power(group)}
+    for system in submitter.systems:
+        file = system.power_document
+        if file is not None and file.state == "file" and file.size == 0:
+            yield Problem(f"{file.path} is empty", path=file.path, found=0, required="> 0 bytes")
+        elif file is None and system.has_results and "system_power_capacity" not in system.fields:
             path = f"{system.path.removesuffix('.json')}_power.yaml"
-            yield Problem(f"{path} is missing", path=path, required=path)
-    elif system.power_document.size == 0:
-        yield Problem(f"{system.power_document.path} is empty", path=system.power_document.path)
+            power = system.name in measured
+            yield Problem(
+                f"{path} is missing" + (f", and {system.name} has power results" if power else ""),
+                path=path, required=path, severity=None if power else NOTE,
+            )  # fmt: skip
+
+
+def _measures_power(group: BenchmarkFolder) -> bool:
+    scenarios = group.folder.folders.values() if group.folder is not None else ()
+    return any(here.folder("performance", "power") is not None for here in scenarios)

@@ -150,6 +150,7 @@ DESCRIPTIONS = {
         "accuracy": "Lower bounds; every one must hold.",
         "accuracy_limits": "Upper bounds; every one must hold.",
         "accuracy_by_scenario": "Replaces accuracy in the scenarios it names.",
+        "accuracy_order": "Metrics that stand first where accuracy is written in one line.",
         "performance_sample_count": "Least number of samples that a performance run draws from.",
         "conf_model": "The benchmark's name in LoadGen's mlperf.conf.",
         "test01_delta_percent": "Allowed difference of each metric in TEST01, percent.",
