@@ -10,10 +10,11 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from checker.accuracy.evaluate import Evaluation
     from schemas.report import Report
     from schemas.round import Round
 
-__all__ = ["__version__", "audit", "check", "load_round", "render", "run"]
+__all__ = ["__version__", "audit", "check", "evaluate", "load_round", "render", "run"]
 
 
 def __getattr__(name: str) -> Any:
@@ -52,6 +53,18 @@ def render(report: Report, format: str, **options: Any) -> str | bytes:
     import reports
 
     return reports.render(report, format, **options)
+
+
+def evaluate(predictions: Any, gold: Any, metric: str = "top1", **options: Any) -> Evaluation:
+    """Score predictions against the truth and hold the score against the quality gate.
+
+    The checker's own metrics for people who have predictions and no LoadGen log: ``metric`` is
+    ``top1``, ``map`` or ``bleu``; options are ``reference``, ``factor`` (0.99) and ``tokenize``.
+    Returns score, target, valid and margin; see `checker.accuracy.evaluate.evaluate`.
+    """
+    from checker.accuracy.evaluate import evaluate as score
+
+    return score(predictions, gold, metric, **options)  # type: ignore[arg-type]
 
 
 def load_round(name: str) -> Round:

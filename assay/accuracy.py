@@ -64,6 +64,8 @@ def recompute(options: argparse.Namespace, write: Write, say: Write) -> int:
     from checker.accuracy import registry
     from checker.accuracy.problem import AccuracyError
 
+    if options.compare is not None:
+        return _compare(options, write)
     round, name = _round_of(options.benchmark, options.round)
     gates = gates_of(round, name) if round is not None else []
     line = Line(enabled=not options.no_progress)
@@ -93,6 +95,51 @@ def recompute(options: argparse.Namespace, write: Write, say: Write) -> int:
         return EXIT_USAGE
     failed = any(not verdict.valid for verdict in result.verdicts) or result.hash_agrees is False
     return EXIT_ERRORS if failed else EXIT_OK
+
+
+def _compare(options: argparse.Namespace, write: Write) -> int:
+    """Two detection logs beside each other: 0 the same score, 1 different ones."""
+    from assay.cli import EXIT_ERRORS, EXIT_OK, Usage
+    from checker.accuracy import detection, registry
+    from checker.accuracy.problem import AccuracyError
+
+    line = Line(enabled=not options.no_progress)
+    try:
+        logs = [registry.find_log(path) for path in (options.run, options.compare)]
+        how = registry.method(options.benchmark)
+        if how.metric != "mAP":
+            raise Usage(
+                f"--compare is for detection benchmarks; {options.benchmark} is scored by {how.metric}"
+            )
+        if options.data is None:
+            raise Usage(f"--data is needed: {how.data}")
+        truth = options.data
+        if truth.is_dir():
+            found = sorted(truth.rglob("*.json"))
+            if len(found) != 1:
+                raise Usage(
+                    f"--data {truth}: name the annotation file itself ({len(found)} .json files are there)"
+                )
+            truth = found[0]
+        result = detection.compare(logs[0], logs[1], truth, progress=_bytes(line, "reading"))
+    except (AccuracyError, OSError) as error:
+        raise Usage(str(error)) from error
+    finally:
+        line.clear()
+    write(f"{logs[0]}: {result.first.line()}\n{logs[1]}: {result.second.line()}\n")
+    write(
+        f"boxes: {result.same_boxes} the same ({result.same_scores} with the same score), "
+        f"{result.only_first} only in the first, {result.only_second} only in the second\n"
+    )
+    for difference in result.categories:
+        if abs(difference.change) >= 0.0005:
+            write(
+                f"{difference.name:<20} {difference.first:8.3f} {difference.second:8.3f} "
+                f"{difference.change:+8.3f}\n"
+            )
+    for note in result.notes:
+        write(f"note: {note}\n")
+    return EXIT_OK if abs(result.first.map - result.second.map) < 0.0005 else EXIT_ERRORS
 
 
 def truncate(options: argparse.Namespace, write: Write, say: Write) -> int:

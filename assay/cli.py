@@ -129,6 +129,13 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jobs", type=_positive, metavar="N", help="worker processes (default: one a core)"
     )
+    parser.add_argument(
+        "--data", action="append", metavar="B=PATH",
+        help="ground truth of a benchmark: its accuracy is computed again (may be given several times)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--backup", type=Path, metavar="FOLDER", help="folder with whole accuracy logs, for --data"
+    )
     parser.add_argument("--strict", action="store_true", help="warnings fail too")
     _output_options(parser)
 
@@ -142,6 +149,7 @@ def _output_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", action="append", type=Path, metavar="FILE",
                         help="write here; the suffix names the format; may be given several times")  # fmt: skip
     parser.add_argument("--quiet", action="store_true", help="one line only")
+    parser.add_argument("--verbose", action="store_true", help="every place of every finding")
     parser.add_argument("--no-progress", action="store_true", help="no progress on standard error")
 
 
@@ -195,12 +203,26 @@ def _checked(options: argparse.Namespace, progress: Callable[[int, int], None]) 
                 ignore=_names(options.ignore),
                 waivers=options.waivers,
                 jobs=options.jobs,
+                data=_data(options),
             ),
             version=str(assay.__version__),
             progress=progress,
         )
     except (FileNotFoundError, BadArchive, UnknownRule, UnknownRound, BadWaivers) as error:
         raise Usage(str(error)) from error
+
+
+def _data(options: argparse.Namespace) -> dict[str, str]:
+    """``--data benchmark=path`` pairs, with ``--backup`` under the name that no benchmark has."""
+    pairs: dict[str, str] = {}
+    for text in options.data or []:
+        name, equals, path = text.partition("=")
+        if not equals or not name or not Path(path).exists():
+            raise Usage(f"--data {text}: give benchmark=path, where path exists")
+        pairs[name] = str(Path(path).resolve())
+    if pairs and options.backup is not None:
+        pairs[""] = str(options.backup.resolve())
+    return pairs
 
 
 def exit_status(report: Report, *, strict: bool = False) -> int:
@@ -243,12 +265,12 @@ def _deliver(
     import reports
 
     for path, format in pairs:
-        extra: dict[str, Any] = {}
-        if format == "terminal":
-            extra["quiet"] = options.quiet
-            extra["colour"] = (
-                path is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-            )
+        if path is None and format == "terminal":
+            from reports import to_terminal
+
+            to_terminal.write(report, sys.stdout, verbose=options.verbose, quiet=options.quiet)
+            continue
+        extra = {"quiet": options.quiet, "verbose": options.verbose} if format == "terminal" else {}
         try:
             rendered = reports.render(report, format, **extra)
         except reports.ReportError as error:
@@ -395,9 +417,7 @@ def _accuracy_parser(commands: Any) -> None:
         "run", type=Path, metavar="RUN", help="folder with mlperf_log_accuracy.json"
     )
     accuracy.add_argument("--benchmark", required=True, metavar="B")
-    accuracy.add_argument(
-        "--data", required=True, type=Path, metavar="D", help="ground truth: folder or file"
-    )
+    accuracy.add_argument("--data", type=Path, metavar="D", help="ground truth: folder or file")
     accuracy.add_argument(
         "--round", metavar="R", help="whose gate to compare with (default: the newest that has B)"
     )
@@ -407,6 +427,10 @@ def _accuracy_parser(commands: Any) -> None:
         metavar="FOLDER",
         help="folder with the whole log, where RUN's is truncated",
     )
+    accuracy.add_argument(
+        "--compare", type=Path, metavar="OTHER",
+        help="a second detection log: per-category differences instead of a gate",
+    )  # fmt: skip
     accuracy.add_argument(
         "--no-progress", action="store_true", help="no progress on standard error"
     )

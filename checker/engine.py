@@ -183,6 +183,10 @@ def _work(
 def _one(plan: ResultPlan, round: Round, rules: Sequence[Rule], data: dict[str, str]) -> Outcome:
     try:
         result = load_result(plan, round)
+        if data:
+            from checker.recompute import recompute_accuracy
+
+            recompute_accuracy(result, data)
         return _judge_result(result, round, rules)
     except Exception as error:
         return _broken(plan, round, error)

@@ -236,6 +236,21 @@ class PerformanceRun(Run):
     power: PowerLogs | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """Accuracy computed again from the accuracy log and ground truth that was given.
+
+    scores: by the round's metric names; problem: why there are none; notes: what a reader should
+    know (a truncated log, a whole one taken from elsewhere); log: the file that was read.
+    """
+
+    scores: dict[str, float]
+    problem: str | None = None
+    notes: tuple[str, ...] = ()
+    log: str | None = None
+    hash_agrees: bool | None = None
+
+
 @dataclass(slots=True)
 class AccuracyRun(Run):
     """The accuracy run: LoadGen logs, the accuracy log (``log_file``), accuracy.txt (``text``)."""
@@ -243,6 +258,7 @@ class AccuracyRun(Run):
     log_file: File | None = None
     text: AccuracyText | None = None
     text_path: str = ""
+    recomputed: Recomputed | None = None
 
     def faults(self) -> Iterator[Fault]:
         """Every problem met while reading this run's files."""

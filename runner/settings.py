@@ -26,6 +26,7 @@ QUERY_BYTES = 300
 SAMPLE_BYTES = 100  # each further sample of a query
 OFFLINE_SAMPLE_BYTES = 470
 SAMPLES_PER_QUERY = {"SingleStream": 1, "MultiStream": 8, "Server": 1, "Offline": 1}
+LOADGEN_MS = 0.003  # what LoadGen and Python add to a query at the least
 MEMORY_SHARE = 0.4  # of the free memory, for LoadGen's queries
 
 # What LoadGen's own configuration asks where nothing else is said.
@@ -396,13 +397,17 @@ def calibrate(settings: RunSettings, warm_up: WarmUp, free_bytes: int) -> Hints:
         key, per_query = "target_latency", memory_bytes(scenario, 1)
         if key in given:
             hint = given[key]
-            if 2 * duration / hint < duration / best_ms and 2 * duration / hint > least:
-                raise SettingsError(
-                    f"found an expected latency of {hint:g} ms, but a query took {best_ms:.4g} ms "
-                    f"in the warm-up: LoadGen would run out of queries and the run be INVALID. "
-                    f"Set {settings.model}.{scenario}.target_latency below {best_ms:.4g}, or leave "
-                    "it out."
-                )
+            generated = pregenerated(scenario, duration, least, hint)
+            told = (
+                f"an expected latency of {hint:g} ms, but a query took {typical_ms:.4g} ms in the "
+                f"warm-up: LoadGen would run out of queries and the run be INVALID. Set "
+                f"{settings.model}.{scenario}.target_latency below {best_ms:.4g}, or leave it out."
+            )
+            # Half as fast again as the warm-up: then there is no doubt any more.
+            if generated < duration / (1.5 * typical_ms + LOADGEN_MS):
+                raise SettingsError(f"found {told}")
+            if generated < duration / (best_ms + LOADGEN_MS):
+                warnings.append(f"{told} (if the run is as fast as the warm-up)")
         else:
             # Low enough that the queries last if the run is faster than the warm-up; where the
             # memory is short, with less to spare: LoadGen itself doubles the number.

@@ -2,8 +2,8 @@
 
     python tests/bench_runner.py [ROUNDS]
 
-Prints one table.  Both sides use the same session in the same process and take turns every third
-of a second, because a shared machine drifts more in a few seconds than the runner costs.  The
+Prints one table.  Both sides run in one process, with equal session options, and take turns every
+half second, because a shared machine drifts more in a few seconds than the runner costs.  The
 verdict is on the medians of the differences between neighbours; the quietest round is shown too.
 """
 
@@ -27,7 +27,7 @@ from runner.qsl import Library
 from runner.settings import Hints, to_loadgen, user_conf_text
 from runner.sut import make_sut
 
-SECONDS = 0.35
+SECONDS = 0.5
 
 
 def bare(run: Callable[..., object], outputs: list[str], feeds: list[Any], seconds: float) -> float:
@@ -68,6 +68,7 @@ def loadgen(
     lg.StartTestWithLogSettings(
         handle, samples, to_loadgen(settings, conf), log, str(folder / "no-audit.config")
     )
+    sut.close()
     lg.DestroyQSL(samples)
     lg.DestroyFastSUT(handle)
     return read_detail(folder / DETAIL)[0]

@@ -8,6 +8,8 @@ from types import ModuleType
 from checker.rule import FAMILIES, Rule, rules_of
 from checker.rules import (
     accuracy,
+    audit_replay,
+    audit_run,
     compliance,
     endpoints,
     measurements,
@@ -29,6 +31,8 @@ MODULES: tuple[ModuleType, ...] = (
     power,
     endpoints,
     network,
+    audit_run,
+    audit_replay,
     tool,
 )
 

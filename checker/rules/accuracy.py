@@ -427,3 +427,39 @@ def accuracy_summary_present(run: AccuracyRun, round: Round) -> Iterator[Problem
     """
     if run.summary is None:
         yield Problem(f"{run.path} has no mlperf_log_summary.txt", path=run.summary_path)
+
+
+@rule("A119", ERROR, needs="recomputed")
+def accuracy_recomputed(run: AccuracyRun, round: Round) -> Iterator[Problem]:
+    """The metric computed again from the accuracy log is the one that accuracy.txt states.
+
+    Why: the gate is judged by accuracy.txt, which anybody can type.
+    Fix: run the accuracy script on this run's mlperf_log_accuracy.json and save its output.
+    Source: the log, the ground truth given with --data, and the metric's definition.
+    """
+    again = run.recomputed
+    if again is None or (not again.scores and again.problem is None):
+        raise NotJudged
+    path = run.log_file.path if run.log_file is not None else run.path
+    if again.problem is not None:
+        yield Problem(
+            f"the accuracy cannot be computed again: {again.problem}", path=path, severity=NOTE,
+            fix="give the whole log and its ground truth",
+        )  # fmt: skip
+        return
+    if again.hash_agrees is False:
+        yield Problem(
+            "the SHA-256 of the whole accuracy log is not the hash in accuracy.txt", path=path,
+            found="another hash", required="the hash in accuracy.txt",
+        )  # fmt: skip
+    for name, value in sorted(again.scores.items()):
+        stated = metrics.reported(run.text, name, round) if run.text is not None else None
+        if stated is None:
+            continue
+        decimals = len(stated.text.split(".")[1]) if "." in stated.text and "e" not in stated.text.lower() else 0
+        room = max(0.6 * 10.0**-decimals, 1e-6 * abs(value))
+        if abs(stated.value - value) > room:
+            yield Problem(
+                f"{name} is stated as {stated.text}; computed again from the log it is {value:.6g}",
+                path=run.text_path, line=stated.line, found=stated.value, required=value,
+            )  # fmt: skip

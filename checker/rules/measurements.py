@@ -12,7 +12,7 @@ from checker.parse.documents import Document
 from checker.parse.reading import Folder
 from checker.parse.user_conf import Conf, Setting
 from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
-from checker.rules.structure import listed, nearest
+from checker.rules.structure import MAX_HINTS, listed, nearest
 from schemas.report import Severity
 from schemas.round import Round
 
@@ -158,7 +158,7 @@ def measurement_fields(result: Result, round: Round) -> Iterator[Problem]:
     """
     document = _fields(result)
     required = round.measurements.required
-    unknown = [key for key in document.fields if key not in required]
+    unknown = [key for key in document.fields if key not in required][:MAX_HINTS]
     for key in required:
         if key not in document.fields:
             near = nearest(key, unknown, 0.75)
@@ -280,7 +280,7 @@ def data_types_known(result: Result, round: Round) -> Iterator[Problem]:
             words = [w for p in pieces for w in p.strip().lower().split()]
             odd += [w for w in words if not _known_type(w)]
         if odd:
-            near = nearest(odd[0], _TYPES, 0.7)
+            near = nearest(odd[0], sorted(_TYPES), 0.7)
             hint = f"; did you mean {near}?" if near else ""
             yield Problem(
                 f"{key}: {listed(dict.fromkeys(odd))} is no usual name of a data type{hint}",
@@ -364,11 +364,15 @@ def user_conf_keys(result: Result, round: Round) -> Iterator[Problem]:
     Source: LoadGen's configuration file format and its settings.
     """
     conf = _conf(result)
-    known = [*_FREE, *_RULED, *_SEEDS]
+    known = {*_FREE, *_RULED, *_SEEDS}
+    hints = 0
     for setting in conf.settings:
         key = setting.key
         if key not in known:
-            near = nearest(key, known, 0.85)
+            hints += 1
+            if hints > MAX_HINTS:
+                break
+            near = nearest(key, sorted(known), 0.85)
             hint = f"; did you mean {near}?" if near else ""
             yield Problem(
                 f"{key} is no setting of LoadGen{hint}", path=conf.path, line=setting.line,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from checker.model import AccuracyRun, PerformanceRun, Submitter, System
 from checker.parse.documents import Document
 from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
-from checker.rules.structure import listed, nearest
+from checker.rules.structure import MAX_HINTS, listed, nearest
 from schemas.round import Round
 
 NETWORK_SUT = "Network SUT"
@@ -65,11 +65,8 @@ def network_fields(system: System, round: Round) -> Iterator[Problem]:
     if system.division != "network" and system.is_network is not True:
         raise NotJudged
     fields = document.fields
-    unknown = [
-        k
-        for k in fields
-        if k not in {*round.system_description.required, *round.system_description.network}
-    ]
+    known = {*round.system_description.required, *round.system_description.network}
+    unknown = [key for key in fields if key not in known][:MAX_HINTS]
     for key in round.system_description.network:
         # That is_network itself is missing is said by network-claimed.
         if key not in fields and key != "is_network":

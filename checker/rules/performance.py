@@ -947,7 +947,7 @@ def _estimate_arithmetic(
     percent = (detail.number("effective_target_latency_percentile") or 0) * 100
     low = detail.number(template.format(f"{percent:.2f}"))
     high = detail.number(highest)
-    if not estimate or low is None or high is None:
+    if estimate is None or not 0 < estimate < math.inf or low is None or high is None:
         return
     if not low * (1 - 1e-9) <= estimate <= high * (1 + 1e-9):
         yield _disagree(run, key, estimate, low,

@@ -270,7 +270,9 @@ def no_debug(result: Result, round: Round) -> Iterator[Problem]:
         judged = True
         config = document.fields.get("ptd_config")
         places = [document.fields, config if isinstance(config, dict) else {}]
-        if any(str(place.get("debug", "")).strip().lower() in ("true", "1", "yes") for place in places):
+        if any(
+            str(place.get("debug", "")).strip().lower() in ("true", "1", "yes") for place in places
+        ):
             yield Problem(
                 f"{document.path} says debug: true; false was asked for", path=document.path,
                 line=document.line_of("debug"), found=True, required=False,
@@ -303,7 +305,9 @@ def clocks_agree(result: Result, round: Round) -> Iterator[Problem]:
                 required=len(left), severity=_weight(round),
             )  # fmt: skip
             continue
-        worst = max((abs(a[0] - b[0]) * 1000 for a, b in zip(left, right, strict=True)), default=0.0)
+        worst = max(
+            (abs(a[0] - b[0]) * 1000 for a, b in zip(left, right, strict=True)), default=0.0
+        )
         if worst > limit:
             yield Problem(
                 f"the clocks of client and server are {worst:.0f} ms apart in the phase {name}, at "
@@ -408,7 +412,11 @@ def files_unchanged(result: Result, round: Round) -> Iterator[Problem]:
     there = dict(logs.hashes)
     if result.ranging is not None and result.ranging.power is not None:
         there = {**result.ranging.power.hashes, **there}
-    base = result.power_folder.path.rsplit("/", 1)[0] if result.power_folder is not None else result.path
+    base = (
+        result.power_folder.path.rsplit("/", 1)[0]
+        if result.power_folder is not None
+        else result.path
+    )
     for name, digests in sorted(there.items()):
         if name not in recorded:
             if name in _RECORDED:
@@ -442,7 +450,9 @@ def known_sources(result: Result, round: Round) -> Iterator[Problem]:
     """
     client, server = _document(result, "client"), _document(result, "server")
     mine, theirs = client.fields.get("sources"), server.fields.get("sources")
-    empty = [d.path for d, t in ((client, mine), (server, theirs)) if not isinstance(t, dict) or not t]
+    empty = [
+        d.path for d, t in ((client, mine), (server, theirs)) if not isinstance(t, dict) or not t
+    ]
     if empty or not isinstance(mine, dict) or not isinstance(theirs, dict):
         yield Problem(
             f"{' and '.join(empty)} state no checksums of the measurement software's sources",
@@ -810,7 +820,7 @@ def power_documents_present(submitter: Submitter, round: Round) -> Iterator[Prob
     """A measured system has an analyzer_table and a power_settings document.
 
     Why: they say which meter was connected where, and how the system's power was set.
-    Fix: put analyzer_table.md and power_settings.md beside the system's measurements.
+    Fix: put analyzer_table.md and power_settings.md into the system's folder of measurements.
     Source: submission_rules.adoc, "Power": analyzer table and power settings.
     """
     results = submitter.folder.folder("results")
@@ -819,16 +829,17 @@ def power_documents_present(submitter: Submitter, round: Round) -> Iterator[Prob
     measured = [name for name, here in sorted(results.folders.items()) if _measured(here)]
     if not measured:
         raise NotJudged
+    top = round.layout.measurements.partition("{system}")[0].rstrip("/").rsplit("/", 1)[-1]
     shared = _stems([submitter.folder, submitter.folder.folder("documentation")])
     for name in measured:
-        own = [submitter.folder.folder(top, name) for top in ("measurements", "results")]
-        walked = [here for top in own if top is not None for here in top.walk()]
+        own = [submitter.folder.folder(where, name) for where in ("measurements", "results")]
+        walked = [here for start in own if start is not None for here in start.walk()]
         there = shared | _stems(walked)
         for stem in _DOCUMENTS:
             if stem not in there:
                 yield Problem(
                     f"the measured system {name} has no {stem} document; {stem}.md or .pdf was asked for",
-                    path=f"{submitter.path}/measurements/{name}", found=sorted(there & set(_DOCUMENTS)),
+                    path=f"{submitter.path}/{top}/{name}", found=sorted(there & set(_DOCUMENTS)),
                     required=f"{stem}.*",
                 )  # fmt: skip
 
@@ -841,7 +852,10 @@ def _measured(system: Folder) -> bool:
 
 def _stems(folders: Sequence[Folder | None]) -> set[str]:
     return {
-        name.rsplit(".", 1)[0].lower() for here in folders if here is not None for name in here.files
+        name.rsplit(".", 1)[0].lower()
+        for here in folders
+        if here is not None
+        for name in here.files
     }
 
 
@@ -986,7 +1000,9 @@ def nameplate_power_present(submitter: Submitter, round: Round) -> Iterator[Prob
             where = pattern.format(
                 division=submitter.division, submitter=submitter.name, system=system.name
             )
-            yield Problem(f"the measured system {system.name} has no {where}", path=where, required=where)
+            yield Problem(
+                f"the measured system {system.name} has no {where}", path=where, required=where
+            )
 
 
 @rule("W129", WARNING, when=_has_power, needs=("power_folder", "ranging.detail"))

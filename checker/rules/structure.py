@@ -6,6 +6,7 @@ import difflib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from checker.discover import canonical_scenario
 from checker.model import (
@@ -28,6 +29,11 @@ from schemas.round import Round
 MAX_PATH = 260
 """Longest path in characters that every file system and archive tool can unpack."""
 
+MAX_NAME = 100
+MAX_HINTS = 200
+"""So many names, of at most so many characters, are compared with known ones: in a hostile
+document there may be a million."""
+
 _STRICT = {"systems", "results", "measurements", "compliance", "documentation"}
 _DOCUMENT_SUFFIXES = (".md", ".pdf")
 _MEDIA_FOLDERS = {"images", "videos"}
@@ -37,6 +43,8 @@ _AWKWARD = re.compile(r'[\x00-\x1f\x7f\\:*?"<>|]|[. ]$')
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.75) -> str | None:
     """The known name that was probably meant; None when none is near."""
+    if len(name) > MAX_NAME:
+        return None
     plain = {re.sub(r"[\s_.-]+", "_", k.casefold()): k for k in known}
     asked = re.sub(r"[\s_.-]+", "_", name.strip().casefold())
     if asked in plain:
@@ -188,7 +196,7 @@ def submitter_entries(submitter: Submitter, round: Round) -> Iterator[Problem]:
         near = nearest(name, expected, 0.85)
         if near is None and name.lower() in _ENTRY_SLIPS:
             near = nearest(name, expected, 0.5)
-        if near is not None and (near not in folder.folders or name.casefold() == near):
+        if near is not None:
             yield Problem(
                 f"{below.path} is not one of the folders that are looked at; did you mean {near}?",
                 path=below.path, found=name, required=near, severity=WARNING,
@@ -853,8 +861,8 @@ def mapping_sound(submitter: Submitter, round: Round) -> Iterator[Problem]:
         )  # fmt: skip
         return
     folders = {group.directory for group in submitter.benchmarks}
-    for key, target in mapping.value.items():
-        known = [*round.benchmarks, *round.aliases.exact]
+    known = [*round.benchmarks, *round.aliases.exact]
+    for key, target in islice(mapping.value.items(), MAX_HINTS):
         if not isinstance(target, str) or target not in known:
             near = nearest(str(target), known, 0.6)
             hint = f"; did you mean {near}?" if near else ""

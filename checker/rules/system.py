@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from checker.discover import UNKNOWN
-from checker.model import BenchmarkFolder, Result, Submitter, System
+from checker.model import Result, Submitter, System
 from checker.parse.documents import Document
 from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
-from checker.rules.structure import listed, nearest
+from checker.rules.structure import MAX_HINTS, listed, nearest
 from schemas.report import Severity
 from schemas.round import Round
 
@@ -34,9 +34,7 @@ _PLACEHOLDERS = {
     ".", "..", "...", "-", "--", "undefined", "unset", "null", "placeholder", "fill in", "fill me",
 }  # fmt: skip
 _BEFORE_NAME = re.compile(r"(?<![0-9A-Za-z.])(\d{1,4})[xX](?=[A-Za-z])")
-_AFTER_NAME = re.compile(
-    r"(?:(?<=[0-9A-Za-z][0-9A-Za-z])|(?<=[_-]))x(?!(?:86|64)(?!\d))(\d{1,4})(?![0-9A-Za-z.])"
-)
+_AFTER_NAME = re.compile(r"(?<=[0-9A-Z_-])x(?!(?:86|64)(?!\d))(\d{1,4})(?![0-9A-Za-z.])")
 _MODULES = re.compile(
     r"^\s*(\d+)\s*(?:x|×|\*|slots?\s*/)\s*(\d+(?:\.\d+)?)\s*([MGT])i?B\b", re.IGNORECASE
 )
@@ -139,7 +137,7 @@ def _missing(system: System, round: Round) -> Iterator[tuple[str, str | None]]:
     fields = _document(system).fields
     description = round.system_description
     known = {*description.required, *description.optional, *description.network, *description.power}
-    unknown = [key for key in fields if key not in known]
+    unknown = [key for key in fields if key not in known][:MAX_HINTS]
     for key in description.required:
         if key in fields:
             continue
@@ -489,10 +487,9 @@ def fields_known(system: System, round: Round) -> Iterator[Problem]:
         "system_type_detail",
     }
     meant = {near for _, near in _missing(system, round)}
-    for key in document.fields:
-        if key in known or key in meant:
-            continue
-        near = nearest(key, known, 0.85)
+    unknown = [key for key in document.fields if key not in known and key not in meant]
+    for key in unknown[:MAX_HINTS]:
+        near = nearest(key, sorted(known), 0.85)
         # A field of its own may be near to one that is there as well (host_processor_url).
         slip = near is not None and _slip(key, near)
         hint = f"; did you mean {near}?" if slip else ""
@@ -555,7 +552,11 @@ def field_types(system: System, round: Round) -> Iterator[Problem]:
         if value is None or isinstance(value, bool | list | dict):
             # An object of texts (the software stack, part by part) is common and can be read.
             parts = list(value.values()) if isinstance(value, dict) else value
-            plain = isinstance(parts, list) and all(isinstance(p, str | int) for p in parts)
+            plain = (
+                isinstance(parts, list)
+                and bool(parts)
+                and all(isinstance(p, str | int) for p in parts)
+            )
             yield Problem(
                 f"{key} is {_article(_kind(value))}, text or a number was asked for",
                 **_at(document, key), found=_kind(value), required="text or number",
@@ -618,32 +619,3 @@ def power_fields(result: Result, round: Round) -> Iterator[Problem]:
             "measurement",
             path=document.path, found=None, required=missing,
         )  # fmt: skip
-
-
-@rule("D122", WARNING, when=lambda round: round.layout.nameplate_power is not None)
-def nameplate_power(submitter: Submitter, round: Round) -> Iterator[Problem]:
-    """The nameplate power of a system with power results is stated beside its description.
-
-    Why: from v6.1 on the tables show how much power a system is designed for.
-    Fix: add systems/<system>_power.yaml, or the field system_power_capacity.
-    Source: submission_rules.adoc, "System description": nameplate power (v6.1).
-    """
-    if not submitter.complete:
-        raise NotJudged
-    measured = {group.system for group in submitter.benchmarks if _measures_power(group)}
-    for system in submitter.systems:
-        file = system.power_document
-        if file is not None and file.state == "file" and file.size == 0:
-            yield Problem(f"{file.path} is empty", path=file.path, found=0, required="> 0 bytes")
-        elif file is None and system.has_results and "system_power_capacity" not in system.fields:
-            path = f"{system.path.removesuffix('.json')}_power.yaml"
-            power = system.name in measured
-            yield Problem(
-                f"{path} is missing" + (f", and {system.name} has power results" if power else ""),
-                path=path, required=path, severity=None if power else NOTE,
-            )  # fmt: skip
-
-
-def _measures_power(group: BenchmarkFolder) -> bool:
-    scenarios = group.folder.folders.values() if group.folder is not None else ()
-    return any(here.folder("performance", "power") is not None for here in scenarios)

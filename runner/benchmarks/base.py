@@ -47,7 +47,8 @@ class Benchmark:
         quantization: how the models other than fp32 were made, for the calibration document.
         make_dataset: opens the data set; the argument is a folder or file, None the default.
         encode: model outputs of n samples to what the accuracy log holds: an array of one row
-            per sample, or a list of n arrays where their sizes differ.  Raises InferenceError
+            per sample, or a list of n arrays where their sizes differ; never a view of the
+            outputs, which a backend may use again.  Raises InferenceError
             where the outputs have another shape or are not finite.
         answer: outputs that a perfect model would give for these samples.
         score: (accuracy log, data set) to the metric.

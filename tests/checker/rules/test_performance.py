@@ -15,6 +15,7 @@ from tests.trees import DELETE, GoodTree, stamp
 
 EDGE: dict[str, Any] = {"benchmark": "yolo-99", "category": "edge"}
 DEMO: dict[str, Any] = {"round": "demo", "benchmark": "digits", "category": "datacenter"}
+PLAIN: dict[str, Any] = {"round": "demo", "benchmark": "digits", "category": "edge"}
 TOKENS: dict[str, Any] = {"benchmark": "llama2-70b-99", "category": "datacenter"}
 
 
@@ -87,6 +88,16 @@ def _short_clock(tree: GoodTree) -> None:
     detail = tree.result("SingleStream").detail
     begin = datetime.datetime.strptime(tree.get_log(detail, "power_begin"), "%m-%d-%Y %H:%M:%S.%f")
     tree.set_log(detail, "power_end", stamp(begin + datetime.timedelta(seconds=300)))
+
+
+def _longer_clock(tree: GoodTree) -> None:
+    detail = tree.result("Offline").detail
+    end = datetime.datetime.strptime(tree.get_log(detail, "power_end"), "%m-%d-%Y %H:%M:%S.%f")
+    tree.set_log(detail, "power_end", stamp(end + datetime.timedelta(seconds=1)))
+
+
+def _remove_run_accuracy(tree: GoodTree) -> None:
+    tree.remove(tree.result("Server").performance / "mlperf_log_accuracy.json")
 
 
 def _few_samples_loaded(tree: GoodTree) -> None:
@@ -226,7 +237,7 @@ def _bounded(key: str) -> Callable[[GoodTree], None]:
 
 
 def _part_of_data(tree: GoodTree) -> None:
-    tree.set_log(tree.result("Offline").detail, "qsl_reported_total_count", 1000)
+    tree.set_log(tree.result("Offline").detail, "qsl_reported_total_count", 100)
 
 
 def _old_loadgen(tree: GoodTree) -> None:
@@ -384,7 +395,7 @@ BREAKS: dict[str, list[Break]] = {
         Break(
             _other_scenario,
             [("P110", "SingleStream/detail"), ("P139", "SingleStream/accuracy/detail")],
-            EDGE,
+            PLAIN,
         ),
     ],
     "P111": [Break(_mode, [("P111", "Offline/detail")], EDGE)],
@@ -437,17 +448,15 @@ BREAKS: dict[str, list[Break]] = {
     ],
     "P121": [Break(_unequal, [("P121", "Server/detail")], TOKENS)],
     "P122": [
-        Break(_no_metric, [("P122", "Offline/detail")], EDGE),
-        Break(_metric(0), [("P122", "SingleStream/detail")], EDGE),
-        Break(
-            _metric(-5), [("P122", "SingleStream/detail"), ("P132", "SingleStream/detail")], EDGE
-        ),
+        Break(_no_metric, [("P122", "Offline/detail")], PLAIN),
+        Break(_metric(0), [("P122", "SingleStream/detail")], PLAIN),
+        Break(_metric(-5), [("P122", "SingleStream/detail")], PLAIN),
         Break(
             _metric(float("nan")),
-            [("P122", "SingleStream/detail"), ("P132", "SingleStream/detail")],
-            EDGE,
+            [("P122", "SingleStream/detail")],
+            PLAIN,
         ),
-        Break(_metric("fast"), [("P122", "SingleStream/detail")], EDGE),
+        Break(_metric("fast"), [("P122", "SingleStream/detail")], PLAIN),
     ],
     "P123": [Break(_twice, [("P123", "Offline/detail")], EDGE)],
     "P124": [
@@ -461,9 +470,11 @@ BREAKS: dict[str, list[Break]] = {
         Break(_bounded("max_duration_ms"), [("P126", "Offline/detail")], EDGE),
         Break(_bounded("max_query_count"), [("P126", "Offline/detail")], EDGE),
     ],
-    "P127": [Break(_part_of_data, [("P127", "Offline/detail")], EDGE)],
+    "P127": [Break(_part_of_data, [("P127", "Offline/detail")], PLAIN)],
     "P128": [
-        Break(_old_loadgen, [("P128", "Offline/accuracy/detail"), ("P128", "Offline/detail")], EDGE)
+        Break(
+            _old_loadgen, [("P128", "Offline/accuracy/detail"), ("P128", "Offline/detail")], PLAIN
+        )
     ],
     "P129": [Break(_uncommitted, [("P129", "Offline/detail")], EDGE)],
     "P130": [Break(_remove_summary, [("P130", "Offline/summary")], EDGE)],
@@ -476,7 +487,7 @@ BREAKS: dict[str, list[Break]] = {
         Break(
             _scaled("Offline", "result_samples_per_second", 1.01, "Samples per second"),
             [("P132", "Offline/detail")],
-            EDGE,
+            PLAIN,
         ),
         Break(
             _scaled(
@@ -486,17 +497,17 @@ BREAKS: dict[str, list[Break]] = {
                 "QPS w/o loadgen overhead",
             ),
             [("P132", "SingleStream/detail")],
-            EDGE,
+            PLAIN,
         ),
         Break(
             _estimate("SingleStream", "early_stopping_latency_ss"),
             [("P132", "SingleStream/detail")],
-            EDGE,
+            PLAIN,
         ),
         Break(
             _estimate("MultiStream", "early_stopping_latency_ms"),
             [("P132", "MultiStream/detail")],
-            EDGE,
+            PLAIN,
         ),
         Break(
             _scaled("Server", "result_completed_samples_per_sec", 1.2),
@@ -530,6 +541,14 @@ BREAKS: dict[str, list[Break]] = {
     ],
     "P138": [Break(_extra_run, [("P138", "Offline/performance/run_2")], EDGE)],
     "P139": [Break(_other_qsl, [("P139", "Offline/accuracy/detail")], EDGE)],
+    "P141": [
+        Break(
+            _remove_run_accuracy,
+            [("P141", "Server/performance/run_1/mlperf_log_accuracy.json")],
+            _OLD_SERVER,
+        ),
+    ],
+    "P142": [Break(_longer_clock, [("P142", "Offline/detail")], PLAIN)],
     "P140": [Break(_other_loadgen, [("P140", "Offline/accuracy/detail")], EDGE, notes=True)],
 }
 

@@ -1,0 +1,87 @@
+"""What an audit rule compared: the values it read, where they stand, the formula in words."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from checker.parse.detail import DetailLog
+
+Confidence = Literal["certain", "high", "moderate", "low"]
+"""certain: regenerated or copied bit for bit; high: no false alarm in published rounds; moderate:
+few; low: mostly legitimate reasons exist."""
+
+PERCENTS = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
+
+
+class Look:
+    """A detail log read through for one rule: every value that was asked for becomes evidence."""
+
+    def __init__(self, detail: DetailLog) -> None:
+        self.detail = detail
+        self._seen: dict[str, Any] = {}
+        self._lines: dict[str, int] = {}
+
+    def _note(self, key: str, value: Any) -> None:
+        if value is None:
+            return
+        self._seen[key] = value
+        line = self.detail.line(key)
+        if line:
+            self._lines[key] = line
+
+    def number(self, key: str) -> float | None:
+        """The value as a finite number; None when it is none."""
+        value = self.detail.number(key)
+        value = value if value is not None and math.isfinite(value) else None
+        self._note(key, _short(value))
+        return value
+
+    def integer(self, key: str) -> int | None:
+        """The value as an integer; None when it is none."""
+        value = self.detail.integer(key)
+        self._note(key, value)
+        return value
+
+    def boolean(self, key: str) -> bool | None:
+        """The value as a boolean; None when it is none."""
+        value = self.detail.boolean(key)
+        self._note(key, value)
+        return value
+
+    def text(self, key: str) -> str | None:
+        """The value as text; None when it is none."""
+        value = self.detail.text(key)
+        self._note(key, " ".join(value.split())[:300] if value is not None else None)
+        return value
+
+    def evidence(self, formula: str, confidence: Confidence, **more: Any) -> dict[str, Any]:
+        """Everything that was read, the formula, and what was computed (``more``)."""
+        return evidence(formula, confidence, self._seen | more, self._lines)
+
+
+def evidence(
+    formula: str,
+    confidence: Confidence,
+    values: dict[str, Any],
+    lines: dict[str, int] | None = None,
+) -> dict[str, Any]:
+    """A finding's evidence as a flat record: what a report shows as a table."""
+    found: dict[str, Any] = {"formula": formula}
+    found.update((key, _short(value)) for key, value in values.items() if value is not None)
+    if lines:
+        found["lines"] = ", ".join(f"{key}: {line}" for key, line in lines.items())
+    found["confidence"] = confidence
+    return found
+
+
+def _short(value: Any) -> Any:
+    """A whole float as an integer: nanoseconds are read as floats and logged as integers."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return value
+
+
+def near(a: float, b: float, relative: float = 1e-5, absolute: float = 0.0) -> bool:
+    """Whether two numbers agree within what six printed digits and ``absolute`` allow."""
+    return abs(a - b) <= max(relative * max(abs(a), abs(b)), absolute)

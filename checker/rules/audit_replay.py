@@ -1,0 +1,285 @@
+"""Family R, replay: what LoadGen drew from the seeds, drawn again and compared with the log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from checker.audit.evidence import Look, near
+from checker.audit.replayed import LIMIT, Records, Replay, accuracy_log, read_records, replay_of
+from checker.model import AccuracyRun, ComplianceRun, PerformanceRun, Run
+from checker.parse.detail import DetailLog
+from checker.replay import (
+    Disagreement,
+    Generation,
+    NotReplayed,
+    TooLong,
+    check_loaded_set,
+    check_query_order,
+    check_sampling,
+    check_schedule,
+    server_schedule,
+)
+from checker.rule import ERROR, NOTE, NotJudged, Problem, rule
+from schemas.round import Round
+
+_SEQ = re.compile(r"seq_id (\d+)")
+
+
+def _detail(run: Run) -> DetailLog:
+    if run.detail is None or not run.detail or run.kind == "ranging":
+        raise NotJudged
+    return run.detail
+
+
+@rule("R201", ERROR, needs="detail")
+def loaded_set_replayed(
+    run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
+) -> Iterator[Problem]:
+    """The samples that were loaded are those that the QSL seed gives, in that order.
+
+    Why: LoadGen shuffles the data set with the announced seed; the same seed gives the same set.
+    Fix: use the detail log as LoadGen wrote it, and an unaltered LoadGen.
+    Source: LoadGen loadgen.cc: mt19937 and std::shuffle of libstdc++ (before and after 11) or libc++.
+    """
+    detail = _detail(run)
+    replay = replay_of(run)
+    outcome = check_loaded_set(replay.facts, replay.sets)
+    if isinstance(outcome, NotReplayed):
+        raise NotJudged
+    if isinstance(outcome, Disagreement):
+        look = Look(detail)
+        for key in ("effective_qsl_rng_seed", "qsl_reported_total_count", "effective_performance_sample_count"):
+            look.integer(key)
+        yield Problem(
+            f"{outcome.where} is {outcome.found}; seed {replay.facts.qsl_seed} gives {outcome.expected}",
+            path=run.detail_path, line=detail.line("loaded_qsl_set"), found=outcome.found,
+            required=outcome.expected,
+            evidence=look.evidence(
+                "loaded_qsl_set = the first samples of shuffle(0 … total - 1; mt19937(QSL seed)), under "
+                "each of three C++ libraries", "certain", compared=sum(map(len, replay.sets)),
+            ),
+        )  # fmt: skip
+
+
+@rule("R202", ERROR, needs="detail")
+def schedule_replayed(
+    run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
+) -> Iterator[Problem]:
+    """The number of generated queries and the length of their schedule follow from the settings.
+
+    Why: LoadGen generates all queries before the run from target rate, duration and schedule seed.
+    Fix: use the detail log as LoadGen wrote it, and an unaltered LoadGen.
+    Source: LoadGen loadgen.cc, GenerateQueries. Schedules of over 30 million queries are not judged.
+    """
+    detail = _detail(run)
+    replay = replay_of(run)
+    outcome = check_schedule(replay.facts, replay.sets, replay.counts, replay.durations, limit=LIMIT)
+    if isinstance(outcome, NotReplayed):
+        if f"more than {LIMIT}" not in outcome.reason:
+            raise NotJudged
+        yield Problem(
+            f"the schedule was not replayed: {outcome.reason}", path=run.detail_path,
+            line=detail.line("generated_query_count"), found=replay.counts, required=f"<= {LIMIT}",
+            severity=NOTE, fix="nothing: the rest of the log was judged",
+        )  # fmt: skip
+        return
+    if isinstance(outcome, Disagreement):
+        look = Look(detail)
+        for key in ("effective_schedule_rng_seed", "effective_min_query_count", "generated_query_count",
+                    "generated_query_duration"):
+            look.integer(key)
+        look.number("effective_target_qps"), look.number("effective_target_duration_ms")
+        yield Problem(
+            f"{outcome.where} is {outcome.found}; the settings and schedule seed "
+            f"{replay.facts.schedule_seed} give {outcome.expected}",
+            path=run.detail_path, line=detail.line(outcome.where.split()[0]), found=outcome.found,
+            required=outcome.expected,
+            evidence=look.evidence(
+                "count and length of the waiting times -ln(1 - u) / rate drawn from mt19937(schedule "
+                "seed), in whole nanoseconds" if run.scenario == "Server" else
+                "queries at the target rate until twice the duration and the minimum count are reached",
+                "certain",
+            ),
+        )  # fmt: skip
+
+
+@rule("R203", ERROR, needs="detail")
+def query_order_replayed(
+    run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
+) -> Iterator[Problem]:
+    """The records of the accuracy log ask for the samples that the seed gives, in that order.
+
+    Why: LoadGen draws the sample of every query from the announced seed.
+    Fix: use the accuracy log as LoadGen wrote it, beside the detail log of the same run.
+    Source: LoadGen loadgen.cc, GenerateQueries. Judged from LoadGen 5.0 on.
+    """
+    detail = _detail(run)
+    replay = replay_of(run)
+    if replay.facts.generation is not Generation.V5:
+        raise NotJudged
+    records = _records(run)
+    if replay.sets and not replay.builds:
+        # The loaded set itself is not the seed's: R201 says so, and nothing follows from it.
+        raise NotJudged
+    outcome = check_query_order(
+        replay.facts, replay.sets, records.pairs, replay.builds or None, limit=LIMIT
+    )
+    if isinstance(outcome, NotReplayed):
+        raise NotJudged
+    if isinstance(outcome, Disagreement):
+        look = Look(detail)
+        for key in ("effective_sample_index_rng_seed", "effective_qsl_rng_seed", "effective_min_query_count"):
+            look.integer(key)
+        look.boolean("effective_sample_concatenate_permutation")
+        seq = _SEQ.search(outcome.where)
+        yield Problem(
+            f"{outcome.where}: it is {outcome.found}, the seeds give {outcome.expected}",
+            path=records.path, line=records.line_of(int(seq[1])) if seq else None,
+            found=outcome.found, required=outcome.expected,
+            evidence=look.evidence(
+                "qsl_idx of seq_id = the sample drawn from mt19937(sample index seed)", "certain",
+                records=len(records.pairs), **{"detail log": run.detail_path},
+            ),
+        )  # fmt: skip
+
+
+def _records(run: Run) -> Records:
+    file = accuracy_log(run)
+    if file is None or file.state != "file" or file.size < 16:
+        raise NotJudged
+    records = read_records(file)
+    if not records.pairs:
+        raise NotJudged
+    return records
+
+
+@rule("R204", ERROR, needs="detail")
+def sampling_replayed(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
+    """A performance run logged the answers that the sampling seed picks, and no others.
+
+    Why: compliance tests compare answers that an announced seed picks, so that nobody can choose.
+    Fix: use the accuracy log as LoadGen wrote it, beside the detail log of the same run.
+    Source: LoadGen logging: accuracy_log_rng_seed and accuracy_log_sampling_target. Judged from
+    LoadGen 5.0 on.
+    """
+    detail = _detail(run)
+    replay = replay_of(run)
+    if replay.facts.accuracy or replay.facts.generation is not Generation.V5:
+        raise NotJudged
+    records = _records(run)
+    outcome = check_sampling(replay.facts, [seq for seq, _ in records.pairs], limit=LIMIT)
+    if isinstance(outcome, NotReplayed):
+        raise NotJudged
+    if isinstance(outcome, Disagreement):
+        look = Look(detail)
+        look.integer("effective_accuracy_log_rng_seed")
+        look.integer("effective_accuracy_log_sampling_target")
+        seq = _SEQ.search(outcome.found)
+        yield Problem(
+            f"{outcome.where}: the log holds {outcome.found}; {outcome.expected} were asked for",
+            path=records.path, line=records.line_of(int(seq[1])) if seq else None,
+            found=outcome.found, required=outcome.expected,
+            evidence=look.evidence(
+                "logged seq_ids are those whose draw from mt19937(accuracy log seed) is under the "
+                "sampling rate", "certain", records=len(records.pairs),
+                **{"detail log": run.detail_path},
+            ),
+        )  # fmt: skip
+
+
+@rule("R205", ERROR, needs="detail")
+def scheduled_rate_replayed(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
+    """Server's scheduled rate is that of its own schedule: queries over the last one's due time.
+
+    Why: the due time of the last query is known from the seed, and with it the published rate.
+    Fix: use the detail log as LoadGen wrote it.
+    Source: LoadGen results.cc: (queries - 1) / due time of the last query; loadgen.cc.
+    """
+    detail = _detail(run)
+    if run.scenario != "Server" or detail.format != "mllog":
+        raise NotJudged
+    look = Look(detail)
+    count, rate = look.integer("result_query_count"), look.number("result_scheduled_samples_per_sec")
+    replay = replay_of(run)
+    facts = replay.facts
+    if facts.accuracy or not count or count < 100 or not rate or count > LIMIT:
+        raise NotJudged
+    if look.boolean("requested_server_coalesce_queries"):
+        raise NotJudged
+    due_ns, slack = _last_due(replay, count)
+    look.integer("effective_schedule_rng_seed"), look.number("effective_target_qps")
+    expected = (count - 1) * 1e9 / due_ns
+    if not near(rate, expected, 3e-5 + slack):
+        yield Problem(
+            f"result_scheduled_samples_per_sec is {rate:g}; query {count} is due at "
+            f"{due_ns / 1e9:.6f} s by schedule seed {facts.schedule_seed}, which gives {expected:.6g}",
+            path=run.detail_path, line=detail.line("result_scheduled_samples_per_sec"), found=rate,
+            required=float(f"{expected:.8g}"),
+            evidence=look.evidence(
+                "(queries - 1) / due time of the last query drawn from mt19937(schedule seed)",
+                "certain", due_ns=due_ns,
+            ),
+        )  # fmt: skip
+
+
+_EXACT = 200_000
+"""Up to so many queries the last one's due time is drawn again; beyond, it is bounded."""
+
+
+def _last_due(replay: Replay, count: int) -> tuple[float, float]:
+    """When the last of ``count`` queries is due, ns, and by what share that may be off.
+
+    The whole schedule's length is one waiting time more. A waiting time over 30 times the mean has
+    a chance of 1e-13, so in a long schedule the length alone says enough.
+    """
+    facts = replay.facts
+    if count > _EXACT and replay.counts == [count] and len(replay.durations) == 1:
+        mean = 1e9 / facts.target_qps if facts.target_qps > 0 else 0.0
+        return max(replay.durations[0] - 15 * mean, 1.0), 15 / count
+    try:
+        due = server_schedule(facts.schedule_seed, facts.target_qps, 0, count - 1, limit=LIMIT)
+    except (TooLong, ValueError) as error:
+        raise NotJudged from error
+    if not due.duration_ns:
+        raise NotJudged
+    return due.duration_ns, 0.0
+
+
+@rule("R206", ERROR, needs="log_file")
+def accuracy_records_whole(run: AccuracyRun, round: Round) -> Iterator[Problem]:
+    """A whole accuracy log has one record for each sample number, and as many as were generated.
+
+    Why: LoadGen numbers the samples of a run and logs each once.
+    Fix: use the accuracy log as LoadGen wrote it.
+    Source: LoadGen logging: seq_id of mlperf_log_accuracy.json.
+    """
+    detail = _detail(run)
+    if detail.format != "mllog":
+        raise NotJudged
+    records = _records(run)
+    seen: dict[int, int] = {}
+    for number, (seq, _) in enumerate(records.pairs):
+        if seq in seen:
+            line = number + 2 if not records.cut else None
+            yield Problem(
+                f"seq_id {seq} stands twice in the accuracy log (records {seen[seq] + 1} and "
+                f"{number + 1}{' of those shown' if records.cut else ''})",
+                path=records.path, line=line, found=seq, required="each seq_id once",
+                evidence=Look(detail).evidence("seq_id is unique", "high", records=len(records.pairs)),
+            )  # fmt: skip
+            return
+        seen[seq] = number
+    counts = [e.value for e in detail.all("generated_query_count")]
+    per_query = [e.value for e in detail.all("generated_samples_per_query")]
+    if records.cut or len(counts) != len(per_query) or not all(type(n) is int for n in [*counts, *per_query]):
+        return
+    total = sum(n * per for n, per in zip(counts, per_query, strict=True))
+    if len(records.pairs) != total:
+        look = Look(detail)
+        look.integer("generated_query_count"), look.integer("generated_samples_per_query")
+        yield Problem(
+            f"the accuracy log holds {len(records.pairs)} records, {total} samples were generated",
+            path=records.path, found=len(records.pairs), required=total,
+            evidence=look.evidence("records = generated queries * samples per query", "moderate"),
+        )  # fmt: skip

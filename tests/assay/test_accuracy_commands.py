@@ -1,0 +1,192 @@
+"""`assay accuracy`, `assay truncate` and `assay check --data` on small logs made here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from pathlib import Path
+
+import pytest
+
+import assay
+from assay.cli import main
+from tests.trees import good_tree
+
+
+def write_log(path: Path, answers: list[bytes]) -> None:
+    lines = [
+        f'{{ "seq_id" : {i}, "qsl_idx" : {i}, "data" : "{data.hex().upper()}" }}'
+        for i, data in enumerate(answers)
+    ]
+    path.write_text("[\n" + ",\n".join(lines) + "\n]\n")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Ten answers of which nine are right: 90 %."""
+    folder = tmp_path / "accuracy"
+    folder.mkdir()
+    labels = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3]
+    write_log(folder / "mlperf_log_accuracy.json", [struct.pack("<i", n) for n in [*labels[:9], 7]])
+    (tmp_path / "val_map.txt").write_text(
+        "".join(f"image{i}.jpg {n}\n" for i, n in enumerate(labels))
+    )
+    return folder
+
+
+def test_top1_is_computed_and_held_against_the_gate(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [
+        "accuracy",
+        str(run),
+        "--benchmark",
+        "resnet",
+        "--data",
+        str(run.parent),
+        "--round",
+        "v6.0",
+    ]
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert "accuracy=90.000%, good=9, total=10" in out
+    assert "required >= 75.6954" in out
+    assert "margin +14.3046" in out
+
+
+def test_missed_gate_exits_1(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run.parent / "val_map.txt").write_text("".join(f"image{i}.jpg 8\n" for i in range(10)))
+    arguments = [
+        "accuracy",
+        str(run),
+        "--benchmark",
+        "resnet50",
+        "--data",
+        str(run.parent / "val_map.txt"),
+    ]
+    assert main(arguments) == 1
+    assert "INVALID" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--benchmark", "no-such", "--data", "."], "no-such"),
+        (["--benchmark", "resnet", "--data", "nowhere"], "val_map.txt"),
+        (["--benchmark", "resnet"], "val_map.txt"),
+        (["--benchmark", "resnet", "--round", "v9.9", "--data", "."], "known rounds"),
+        (["--benchmark", "resnet", "--data", ".", "--compare", "x"], "mlperf_log_accuracy.json"),
+    ],
+)
+def test_what_cannot_be_computed_exits_2(
+    run: Path,
+    arguments: list[str],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(run)
+    assert main(["accuracy", str(run), *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_truncated_log_says_so_and_the_backup_helps(
+    run: Path,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    log = run / "mlperf_log_accuracy.json"
+    labels = [n % 10 for n in range(2000)]
+    write_log(log, [struct.pack("<i", n) for n in labels])
+    (tmp_path / "val_map.txt").write_text("".join(f"i{i} {n}\n" for i, n in enumerate(labels)))
+    whole = hashlib.sha256(log.read_bytes()).hexdigest()
+    (run / "accuracy.txt").write_text("accuracy=100.000%, good=2000, total=2000\n")
+    backup = tmp_path_factory.mktemp("backup") / "logs"
+    assert main(["truncate", str(tmp_path), "--dry-run"]) == 0
+    assert log.stat().st_size > 10240
+    assert main(["truncate", str(tmp_path)]) == 2
+    assert main(["truncate", str(tmp_path), "--backup", str(backup)]) == 0
+    assert log.stat().st_size <= 10240
+    assert f"hash={whole}" in (run / "accuracy.txt").read_text()
+    before = (run / "accuracy.txt").read_text()
+    assert main(["truncate", str(tmp_path), "--backup", str(backup)]) == 0
+    assert (run / "accuracy.txt").read_text() == before
+    capsys.readouterr()
+    arguments = [
+        "accuracy",
+        str(run),
+        "--benchmark",
+        "resnet",
+        "--data",
+        str(tmp_path / "val_map.txt"),
+    ]
+    assert main(arguments) == 2
+    assert "truncated" in capsys.readouterr().err
+    assert main([*arguments, "--backup", str(backup)]) == 0
+    out = capsys.readouterr().out
+    assert "accuracy=100.000%, good=2000, total=2000" in out
+    assert "equals the hash" in out
+
+
+def test_detections_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    truth = {
+        "images": [{"id": 7, "height": 100, "width": 200, "file_name": "a.jpg"}],
+        "categories": [{"id": 1, "name": "cup"}],
+        "annotations": [
+            {
+                "id": 1,
+                "image_id": 7,
+                "category_id": 1,
+                "bbox": [20, 10, 100, 50],
+                "area": 5000,
+                "iscrowd": 0,
+            }
+        ],
+    }
+    (tmp_path / "truth.json").write_text(json.dumps(truth))
+    for name, score in (("one", 0.9), ("two", 0.5)):
+        folder = tmp_path / name
+        folder.mkdir()
+        box = struct.pack("<7f", 0, 0.1, 0.1, 0.6, 0.6, score, 1)
+        write_log(folder / "mlperf_log_accuracy.json", [box])
+    arguments = ["accuracy", str(tmp_path / "one"), "--benchmark", "ssd-small", "--data", str(tmp_path / "truth.json"),
+                 "--compare", str(tmp_path / "two")]  # fmt: skip
+    assert main(arguments) == 0
+    assert "boxes: 1 the same (0 with the same score)" in capsys.readouterr().out
+
+
+def test_check_computes_accuracy_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tree = good_tree(tmp_path / "tree", round="v6.0", benchmark="resnet", scenarios=["Offline"])
+    paths = tree.result("Offline")
+    labels = [n % 1000 for n in range(100)]
+    log = tree.root / paths.accuracy_log
+    write_log(log, [struct.pack("<i", n) for n in labels])
+    text = f"accuracy=100.000%, good=100, total=100\nhash={hashlib.sha256(log.read_bytes()).hexdigest()}\n"
+    (tree.root / paths.accuracy_text).write_text(text)
+    truth = tmp_path / "val_map.txt"
+    truth.write_text("".join(f"i{i} {n}\n" for i, n in enumerate(labels)))
+    arguments = [
+        "check",
+        str(tree.root),
+        "--select",
+        "A119",
+        "--jobs",
+        "1",
+        "--data",
+        f"resnet={truth}",
+    ]
+    assert main(arguments) == 0
+    (tree.root / paths.accuracy_text).write_text(text.replace("100.000%", "99.000%"))
+    assert main(arguments) == 1
+    assert "computed again from the log it is 100" in " ".join(capsys.readouterr().out.split())
+    assert main(["check", str(tree.root), "--data", "resnet"]) == 2
+
+
+def test_evaluate_is_public() -> None:
+    found = assay.evaluate([1, 2, 3, 4], [1, 2, 3, 5], reference=76.0)
+    assert found.score == 75.0
+    assert found.target == pytest.approx(75.24)
+    assert found.valid is False
+    assert found.margin == pytest.approx(-0.24)

@@ -1,0 +1,216 @@
+"""Family A: a good tree has no finding; one thing broken gives exactly what is listed here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.checker.rules.breaking import Break, broken, run_break
+from tests.conftest import Grow
+from tests.trees import DELETE, GoodTree
+
+PLAIN: dict[str, Any] = {"round": "demo", "benchmark": "digits", "category": "edge"}
+OPEN: dict[str, Any] = {**PLAIN, "division": "open"}
+TOKENS: dict[str, Any] = {"benchmark": "llama2-70b-99", "category": "datacenter"}
+TOKENS_OPEN: dict[str, Any] = {**TOKENS, "division": "open"}
+IMAGES: dict[str, Any] = {"benchmark": "stable-diffusion-xl", "category": "edge"}
+VIDEOS: dict[str, Any] = {"benchmark": "wan-2.2-t2v-a14b", "category": "datacenter"}
+TEXT = "Offline/accuracy/accuracy.txt"
+LOG = "Offline/accuracy/mlperf_log_accuracy.json"
+
+
+def _remove(name: str) -> Callable[[GoodTree], None]:
+    def change(tree: GoodTree) -> None:
+        place = tree.result("Offline").accuracy
+        tree.remove(place / name if name else place)
+
+    return change
+
+
+def _text(change: Callable[[list[str]], list[str]]) -> Callable[[GoodTree], None]:
+    """Change accuracy.txt: a function of its lines, the hash line last."""
+
+    def run(tree: GoodTree) -> None:
+        place = tree.result("Offline").accuracy_text
+        lines = change(place.read_text().splitlines())
+        tree.write(place, "\n".join(lines) + "\n")
+
+    return run
+
+
+def _only_hash(lines: list[str]) -> list[str]:
+    return ["done", lines[-1]]
+
+
+def _number(name: str, value: str) -> Callable[[list[str]], list[str]]:
+    """Another value for one metric of a printed dictionary."""
+
+    def change(lines: list[str]) -> list[str]:
+        head, _, tail = lines[0].partition(f"'{name}': ")
+        return [f"{head}'{name}': {value}{tail[tail.index(',') :]}", *lines[1:]]
+
+    return change
+
+
+def _without(name: str) -> Callable[[list[str]], list[str]]:
+    return lambda lines: [lines[0].replace(f"'{name}'", "'other'"), *lines[1:]]
+
+
+def _percent(text: str) -> Callable[[list[str]], list[str]]:
+    return lambda lines: [text, *lines[1:]]
+
+
+def _again(text: str) -> Callable[[list[str]], list[str]]:
+    return lambda lines: [lines[0], text, *lines[1:]]
+
+
+def _hash(text: str | None) -> Callable[[list[str]], list[str]]:
+    return lambda lines: lines[:-1] if text is None else [*lines[:-1], text]
+
+
+def _two_hashes(lines: list[str]) -> list[str]:
+    return [*lines, "hash=" + "ab" * 32]
+
+
+def _log(content: bytes) -> Callable[[GoodTree], None]:
+    return lambda tree: tree.write(tree.result("Offline").accuracy_log, content) and None
+
+
+def _set(*changes: tuple[str, Any]) -> Callable[[GoodTree], None]:
+    """Change records of the accuracy run's detail log."""
+
+    def change(tree: GoodTree) -> None:
+        for key, value in changes:
+            tree.set_log(tree.result("Offline").accuracy_detail, key, value)
+
+    return change
+
+
+def _fewer_images(tree: GoodTree) -> None:
+    folder = tree.result("SingleStream").accuracy / "images"
+    next(iter(sorted(folder.iterdir()))).unlink()
+
+
+def _no_videos(tree: GoodTree) -> None:
+    tree.remove(tree.result("SingleStream").accuracy / "videos")
+
+
+EMPTY = "hash=e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+BREAKS: dict[str, list[Break]] = {
+    "A101": [
+        Break(_remove(""), [("A101", "Offline")], PLAIN),
+        Break(_remove("mlperf_log_detail.txt"), [("A101", "Offline/accuracy/detail")], PLAIN),
+        Break(_remove(""), [("A101", "Offline")], OPEN),
+    ],
+    "A102": [Break(_remove("accuracy.txt"), [("A102", TEXT)], PLAIN)],
+    "A103": [
+        Break(_text(_only_hash), [("A103", TEXT)], PLAIN),
+        Break(_text(_only_hash), [("A103", TEXT)], OPEN),
+        Break(_text(_without("rouge2")), [("A103", TEXT)], TOKENS),
+        Break(_text(_without("rouge2")), [("A103", TEXT)], TOKENS_OPEN),
+    ],
+    "A104": [
+        Break(_text(_percent("accuracy=96.02%, good=480, total=500")), [("A104", TEXT)], PLAIN),
+        Break(_text(_number("rougeL", "20.0")), [("A104", TEXT)], TOKENS),
+        Break(_text(_number("tokens_per_sample", "100.0")), [("A104", TEXT)], TOKENS),
+    ],
+    "A105": [Break(_text(_number("tokens_per_sample", "500.0")), [("A105", TEXT)], TOKENS)],
+    "A106": [
+        Break(_text(_percent("accuracy=nan%, good=0, total=500")), [("A106", TEXT)], PLAIN),
+        Break(_text(_percent("accuracy=inf%, good=0, total=500")), [("A106", TEXT)], PLAIN),
+        Break(
+            _text(_percent("accuracy=-97.5%, good=0, total=500")),
+            [("A104", TEXT), ("A106", TEXT)], PLAIN,
+        ),
+    ],
+    "A107": [
+        # One value on each side of the gate: which one counts decides, so it is an error.
+        Break(_text(_again("accuracy=90.0%, good=450, total=500")), [("A107", TEXT)], PLAIN),
+        Break(_text(_again("accuracy=98.0%, good=490, total=500")), [("A107", TEXT)], PLAIN),
+    ],
+    "A108": [
+        Break(_text(_hash(None)), [("A108", TEXT)], PLAIN),
+        Break(_text(_hash(None)), [("A108", TEXT)], OPEN),
+    ],
+    "A109": [
+        Break(_text(_hash("hash=")), [("A109", TEXT)], PLAIN),
+        Break(_text(_hash("hash=0123")), [("A109", TEXT)], PLAIN),
+        Break(_text(_hash(EMPTY)), [("A109", TEXT)], PLAIN),
+        Break(_text(_two_hashes), [("A109", TEXT)], PLAIN),
+    ],
+    "A110": [
+        Break(_remove("mlperf_log_accuracy.json"), [("A110", LOG)], PLAIN),
+        Break(_remove("mlperf_log_accuracy.json"), [("A110", LOG)], OPEN),
+        Break(_log(b""), [("A110", LOG)], PLAIN),
+    ],
+    "A111": [Break(_log(b"[\n" + b" " * 10_300 + b"]\n"), [("A111", LOG)], PLAIN)],
+    "A112": [
+        Break(
+            _set(("effective_accuracy_sample_count", 100), ("qsl_reported_total_count", 100)),
+            [("A112", "Offline/accuracy/detail")], PLAIN,
+        ),
+        Break(
+            _set(("effective_accuracy_sample_count", DELETE), ("qsl_reported_total_count", DELETE)),
+            [("A112", "Offline/accuracy/detail")], PLAIN,
+        ),
+    ],
+    "A113": [
+        Break(
+            _set(("effective_test_mode", "PerformanceOnly"), ("requested_test_mode", "PerformanceOnly")),
+            [("A113", "Offline/accuracy/detail")], PLAIN,
+        ),
+        Break(_set(("effective_test_mode", DELETE)), [("A113", "Offline/accuracy/detail")], PLAIN),
+    ],
+    "A114": [
+        Break(_set(("effective_schedule_rng_seed", 0)), [("A114", "Offline/accuracy/detail")], PLAIN),
+    ],
+    "A115": [
+        Break(
+            _set(("effective_scenario", "Server"), ("requested_scenario", "Server")),
+            [("A115", "Offline/accuracy/detail"), ("P139", "Offline/accuracy/detail")], PLAIN,
+        ),
+    ],
+    "A116": [
+        Break(_text(_percent("accuracy=97.5%, good=390, total=400")), [("A116", TEXT)], PLAIN),
+    ],
+    "A117": [
+        Break(_fewer_images, [("A117", "SingleStream/accuracy/images")], IMAGES, notes=True),
+        Break(_no_videos, [("A117", "SingleStream/accuracy/videos")], VIDEOS, notes=True),
+    ],
+    "A118": [
+        Break(_remove("mlperf_log_summary.txt"), [("A118", "Offline/accuracy/summary")], PLAIN),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "case"), broken(BREAKS))
+def test_break(rule: str, case: Break, grow: Grow) -> None:
+    run_break(rule, case, grow)
+
+
+def test_contradicting_values_are_errors_only_across_the_gate(grow: Grow) -> None:
+    def severity(text: str) -> str:
+        tree = grow(**PLAIN)
+        _text(_again(text))(tree)
+        return tree.check().findings[0].severity
+
+    assert severity("accuracy=90.0%, good=450, total=500") == "error"
+    assert severity("accuracy=98.0%, good=490, total=500") == "warning"
+
+
+def test_open_results_have_no_gate_but_need_a_metric(grow: Grow) -> None:
+    tree = grow(**OPEN)
+    _text(_percent("accuracy=11.02%, good=55, total=500"))(tree)
+    assert tree.findings(notes=True) == []
+    row = next(r for r in tree.check().results if r.scenario == "Offline")
+    assert [(s.metric, s.value, s.passed) for s in row.accuracy] == [("acc", 11.02, None)]
+
+
+def test_every_value_just_at_its_bound_passes(grow: Grow) -> None:
+    tree = grow(**PLAIN)
+    gate = tree.round.benchmarks["digits"].accuracy[0]
+    _text(_percent(f"accuracy={gate.bound!r}%, good=480, total=500"))(tree)
+    assert tree.findings(notes=True) == []

@@ -1,0 +1,111 @@
+"""Every rule has an explanation, a name of its own and a test that breaks a good tree."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+import types
+import typing
+from pathlib import Path
+
+import pytest
+
+import tests.checker.rules as here
+from checker import model
+from checker.rule import FAMILIES, Rule, rules_of
+from checker.rules import MODULES, RULES
+from schemas.load import load_round, round_names
+from schemas.report import SEVERITIES
+
+REPO = Path(__file__).parents[3]
+TARGETS = {
+    model.Tree, model.Submitter, model.System, model.BenchmarkFolder, model.Result,
+    model.PerformanceRun, model.AccuracyRun, model.ComplianceTest, model.ComplianceRun,
+}  # fmt: skip
+
+
+def _tested() -> dict[str, list[str]]:
+    """Rule id -> the test modules here whose table ``BREAKS`` breaks a tree for it."""
+    found: dict[str, list[str]] = {}
+    for info in pkgutil.iter_modules(here.__path__):
+        if not info.name.startswith("test_") or info.name == "test_every_rule":
+            continue
+        module = importlib.import_module(f"{here.__name__}.{info.name}")
+        for rule, cases in getattr(module, "BREAKS", {}).items():
+            assert cases, f"{info.name}: BREAKS[{rule!r}] is empty"
+            found.setdefault(rule, []).append(info.name)
+    return found
+
+
+TESTED = _tested()
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_rule_is_tested(rule: Rule) -> None:
+    assert rule.id in TESTED, (
+        f"{rule.id} ({rule.name}) has no entry in a BREAKS table of tests/checker/rules"
+    )
+
+
+def test_tables_name_known_rules() -> None:
+    assert set(TESTED) - {rule.id for rule in RULES} == set()
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_rule_is_explained(rule: Rule) -> None:
+    """The docstring: what is demanded, Why, Fix, Source; nothing else that looks like a heading."""
+    assert re.fullmatch(r"[A-Z]\d{3}", rule.id)
+    assert rule.family in FAMILIES
+    assert re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", rule.name), rule.name
+    assert rule.severity in SEVERITIES
+    assert rule.summary and rule.summary.endswith("."), rule.summary
+    assert rule.why.endswith(".") and rule.fix.endswith("."), (rule.why, rule.fix)
+    assert rule.source.rstrip(".")
+    doc = inspect.getdoc(rule.check) or ""
+    assert [line.split(":")[0] for line in doc.splitlines() if re.match(r"[A-Z][a-z]+:", line)] == [
+        "Why", "Fix", "Source",
+    ]  # fmt: skip
+    assert doc.splitlines()[0] == rule.summary.split("\n")[0] or rule.summary.startswith(
+        doc.splitlines()[0]
+    )
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_rule_judges_something(rule: Rule) -> None:
+    """The first parameter's type is one that the engine hands to rules; needs name attributes."""
+    union = (
+        isinstance(rule.target, types.UnionType) or typing.get_origin(rule.target) is typing.Union
+    )
+    kinds = typing.get_args(rule.target) if union else (rule.target,)
+    assert set(kinds) <= TARGETS, rule.target
+    for need in rule.needs:
+        first = need.split(".")[0]
+        for kind in kinds:
+            assert any(
+                first in vars(c) or first in getattr(c, "__slots__", ()) for c in kind.__mro__
+            ), f"{rule.id} needs {need}, which {kind.__name__} does not have"
+
+
+def test_ids_and_names_are_unique() -> None:
+    assert len({rule.id for rule in RULES}) == len(RULES)
+    assert len({rule.name for rule in RULES}) == len(RULES)
+    assert not {rule.id for rule in RULES} & {rule.name for rule in RULES}
+
+
+def test_registry_is_every_module_and_sorted() -> None:
+    assert [rule.id for rule in RULES] == sorted(rule.id for rule in RULES)
+    folder = REPO / "checker/rules"
+    named = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    with_rules = {
+        name for name in named if rules_of(importlib.import_module(f"checker.rules.{name}"))
+    }
+    registered = {module.__name__.rsplit(".", 1)[-1] for module in MODULES}
+    assert with_rules == registered & with_rules, "a module with rules is not in MODULES"
+
+
+@pytest.mark.parametrize("name", round_names())
+def test_rounds_name_known_rules(name: str) -> None:
+    known = {rule.id for rule in RULES} | set(FAMILIES)
+    assert set(load_round(name).severities) <= known

@@ -1,0 +1,58 @@
+"""Family X: what cannot be read is a finding, and a rule that raises ends nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.checker.rules.breaking import Break, broken, run_break
+from tests.conftest import Grow
+from tests.trees import GoodTree
+
+PLAIN: dict[str, Any] = {"round": "demo", "benchmark": "digits", "category": "edge"}
+
+
+def _write(name: Callable[[GoodTree], Any], content: bytes) -> Callable[[GoodTree], None]:
+    return lambda tree: tree.write(name(tree), content) and None
+
+
+def _cut(tree: GoodTree) -> None:
+    place = tree.result("Offline").detail
+    text = place.read_text()
+    lines = text.splitlines()
+    lines[20] = lines[20][:60]
+    place.write_text("\n".join(lines) + "\n")
+
+
+BREAKS: dict[str, list[Break]] = {
+    "X002": [
+        Break(_cut, [("X002", "Offline/detail")], PLAIN),
+        Break(
+            _write(lambda tree: tree.result("Offline").accuracy_text, b""),
+            [("X002", "Offline/accuracy/accuracy.txt")], PLAIN,
+        ),
+        Break(
+            _write(lambda tree: tree.result("Offline").accuracy_detail, b"no log\n"),
+            [("X002", "Offline/accuracy/detail")], PLAIN,
+        ),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "case"), broken(BREAKS))
+def test_break(rule: str, case: Break, grow: Grow) -> None:
+    run_break(rule, case, grow)
+
+
+# X001 and X003 to X007 are no rules of the registry: the engine raises them. Their tests are named
+# here so that test_every_rule.py finds them.
+ELSEWHERE = {
+    "X001": "tests/checker/test_engine.py::test_a_rule_that_raises_becomes_a_finding",
+    "X003": "tests/checker/test_engine.py::test_nothing_checked",
+    "X004": "tests/checker/test_engine.py::test_round_contradicts_tree",
+    "X005": "tests/checker/test_archive.py::test_unsafe_members_are_refused",
+    "X006": "tests/checker/test_waivers.py::test_expired",
+    "X007": "tests/checker/test_waivers.py::test_unused",
+}
