@@ -21,6 +21,7 @@ import msgspec
 
 from checker import metrics
 from checker.archive import opened
+from checker.audit.traces import ResultTrace, RunTrace, Traces, traces_of
 from checker.clean import clean
 from checker.detect import detect_round
 from checker.discover import Place, Plan, ResultPlan, discover, locate
@@ -54,7 +55,10 @@ class UsageError(ValueError):
 
 @dataclass(frozen=True)
 class Options:
-    """What to check and how. select and ignore hold rule ids, names or family letters."""
+    """What to check and how. select and ignore hold rule ids, names or family letters.
+
+    since: an earlier round's report to compare an audit's results with.
+    """
 
     round: str | None = None
     divisions: frozenset[str] | None = None
@@ -65,6 +69,7 @@ class Options:
     jobs: int | None = None
     audit: bool = False
     data: dict[str, str] = field(default_factory=dict)
+    since: Report | None = None
 
 
 @dataclass(slots=True)
@@ -73,6 +78,21 @@ class Outcome:
 
     row: ResultRow
     findings: list[Finding]
+    traces: Traces | None = None
+
+
+@dataclass(slots=True)
+class Examined:
+    """One tree, judged by itself: what `audit` joins. ``label`` tells several trees apart."""
+
+    round: Round
+    detected_from: str
+    place: Place
+    tree: str
+    rows: list[ResultRow]
+    findings: list[Finding]
+    traces: list[Traces]
+    label: str = ""
 
 
 class Judge(Protocol):
@@ -257,7 +277,9 @@ def _judge_result(result: Result, round: Round, rules: Sequence[Rule]) -> Outcom
         limits=metrics.limits_of(result),
         runs=clean_facts(metrics.facts_of(result)),
     )  # fmt: skip
-    return Outcome(row, findings)
+    # Rules across runs are applied by the parent, which alone sees all of them.
+    across = any(rule.target in (RunTrace, ResultTrace) for rule in rules)
+    return Outcome(row, findings, traces_of(result) if across else None)
 
 
 def clean_facts(facts: list[Any]) -> list[Any]:
@@ -379,13 +401,72 @@ def check(
     Raises UsageError for options that make no sense and FileNotFoundError when there is no such
     tree; never for what the tree holds.
     """
+    return audit([root], options, version=version, executor=executor, progress=progress)
+
+
+def audit(
+    roots: Sequence[str | os.PathLike[str]],
+    options: Options | None = None,
+    *,
+    version: str = "0",
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Check trees, of one round or several, each by itself and then their runs among themselves.
+
+    With ``options.audit`` the audit rules are applied. Of several trees every path begins with the
+    tree's name. Raises as `check` does.
+    """
     options = options or Options()
+    from checker.audit.join import compare, labels, relabelled
     from checker.rules import RULES, select_rules
+    from checker.waivers import apply_waivers
 
     rules = select_rules(options.select, options.ignore, audit=options.audit)
-    where = Path(root)
-    if not where.exists():
-        raise FileNotFoundError(f"no such file or folder: {root}")
+    for root in roots:
+        if not Path(root).exists():
+            raise FileNotFoundError(f"no such file or folder: {root}")
+    parts = [_examine(Path(root), options, rules, executor, progress) for root in roots]
+    if len(parts) > 1:
+        names = labels([Path(root) for root in roots])
+        parts = [relabelled(part, name) for part, name in zip(parts, names, strict=True)]
+    findings = [finding for part in parts for finding in part.findings]
+    findings.extend(compare([t for part in parts for t in part.traces], rules, options.since))
+    findings = apply_waivers(findings, options.waivers)
+    findings = sorted(set_order(findings), key=finding_order)
+    rows = []
+    for part in parts:
+        own = findings
+        if part.label:
+            own = [f for f in findings if f"{f.path}/".startswith(part.label + "/")]
+        rows.extend(_with_status(row, own) for row in part.rows)
+    rows.sort(key=lambda r: (r.division, r.submitter, r.system, r.directory, r.scenario, r.path))
+    applied_ids = {rule.id for rule in rules}
+    gaps = [(part.label, gap) for part in parts for gap in _not_checked(part.place)]
+    return Report(
+        format=FORMAT,
+        format_version=FORMAT_VERSION,
+        tool=Tool("assay", version),
+        round=", ".join(dict.fromkeys(part.round.name for part in parts)),
+        round_detected_from="; ".join(dict.fromkeys(part.detected_from for part in parts)),
+        tree=", ".join(part.label or part.tree for part in parts),
+        results=rows,
+        findings=findings,
+        summary=summarise(rows, findings),
+        rules=[rule.facts() for rule in RULES if rule.id in applied_ids],
+        scope=parts[0].place.scope if len(parts) == 1 else "tree",
+        not_checked=[f"{label}: {gap}" if label else gap for label, gap in gaps],
+    )
+
+
+def _examine(
+    where: Path,
+    options: Options,
+    rules: Sequence[Rule],
+    executor: Executor | None,
+    progress: Progress | None,
+) -> Examined:
+    """Judge one tree by itself."""
     with opened(where) as (folder, archive_findings):
         listing = list_tree(folder)
         detected = detect_round(listing)
@@ -405,28 +486,12 @@ def check(
         findings.extend(_whole(plan, rules, round, rows))
     findings.extend(_about_round(options, detected, round))
     if not plan.results:
-        findings.append(_nothing(plan, options, str(root)))
-    from checker.waivers import apply_waivers
-
-    findings = apply_waivers(findings, options.waivers)
-    findings = sorted(set_order(findings), key=finding_order)
-    rows = [_with_status(row, findings) for row in rows]
-    rows.sort(key=lambda r: (r.division, r.submitter, r.system, r.directory, r.scenario))
-    applied_ids = {rule.id for rule in rules}
-    return Report(
-        format=FORMAT,
-        format_version=FORMAT_VERSION,
-        tool=Tool("assay", version),
-        round=round.name,
-        round_detected_from=("given by --round" if options.round else detected.reason),
-        tree=clean(where.name or str(where.resolve().name)) or ".",
-        results=rows,
-        findings=findings,
-        summary=summarise(rows, findings),
-        rules=[rule.facts() for rule in RULES if rule.id in applied_ids],
-        scope=place.scope,
-        not_checked=_not_checked(place),
-    )
+        findings.append(_nothing(plan, options, str(where)))
+    return Examined(
+        round, "given by --round" if options.round else detected.reason, place,
+        clean(where.name or str(where.resolve().name)) or ".", rows, findings,
+        [outcome.traces for outcome in outcomes if outcome.traces is not None],
+    )  # fmt: skip
 
 
 def _jobs(asked: int | None) -> int:

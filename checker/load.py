@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 from fnmatch import fnmatchcase
 
@@ -18,6 +19,7 @@ from checker.model import (
     Run,
     System,
 )
+from checker.parse.accuracy_log import read_ends
 from checker.parse.accuracy_txt import read_accuracy
 from checker.parse.detail import read_detail
 from checker.parse.documents import Document, read_json
@@ -37,8 +39,16 @@ ACCURACY = "mlperf_log_accuracy.json"
 
 
 @functools.lru_cache(maxsize=256)
-def _system_document(real: str, path: str, size: int, state: str) -> Document:
+def _system_document(real: str, path: str, size: int, state: str, changed: int) -> Document:
     return read_json(File(path, real, size, state))
+
+
+def _changed(file: File) -> int:
+    """When a file was last written, so that a later check in this process reads it again."""
+    try:
+        return os.stat(file.real).st_mtime_ns if file.state == "file" else 0
+    except OSError:
+        return 0
 
 
 def load_system(
@@ -47,7 +57,9 @@ def load_system(
     """A system with its description read (once per process)."""
     system = System(division, submitter, name, path, complete=complete)
     if file is not None:
-        system.document = _system_document(file.real, file.path, file.size, file.state)
+        system.document = _system_document(
+            file.real, file.path, file.size, file.state, _changed(file)
+        )
     return system
 
 
@@ -129,6 +141,8 @@ def _load_accuracy(result: Result, round: Round) -> None:
     run = AccuracyRun(result, "accuracy", folder.path, folder)
     load_logs(run, folder)
     run.log_file = folder.files.get(ACCURACY)
+    if run.log_file is not None:
+        run.log_ends = read_ends(run.log_file)
     run.text_path = f"{folder.path}/accuracy.txt"
     text = folder.files.get("accuracy.txt")
     if text is not None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from checker.parse.accuracy_log import LogEnds
 from checker.parse.accuracy_txt import AccuracyText
 from checker.parse.detail import DetailLog
 from checker.parse.documents import Document
@@ -256,6 +257,7 @@ class AccuracyRun(Run):
     """The accuracy run: LoadGen logs, the accuracy log (``log_file``), accuracy.txt (``text``)."""
 
     log_file: File | None = None
+    log_ends: LogEnds | None = None
     text: AccuracyText | None = None
     text_path: str = ""
     recomputed: Recomputed | None = None

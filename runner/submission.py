@@ -7,13 +7,14 @@
         accuracy/            the same two, mlperf_log_accuracy.json  accuracy.txt
         measurements.json  user.conf  README.md
     src/<benchmark>/README.md
-    documentation/calibration.md
+    documentation/calibration.md  bandwidth.md
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -162,6 +163,7 @@ def write_result(
         )
         _write(folder / "src" / benchmark.name / "README.md", _code_readme(benchmark))
         _write(folder / "documentation" / "calibration.md", _calibration(benchmark))
+        _write(folder / "documentation" / "bandwidth.md", _bandwidth(benchmark))
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.exists():
             if not overwrite:
@@ -291,4 +293,22 @@ def _calibration(benchmark: Benchmark) -> str:
         "# Calibration and quantisation\n\n"
         "FP32 results use the weights as trained; nothing was calibrated for them.\n\n"
         f"{benchmark.name}: {benchmark.quantization}.\n"
+    )
+
+
+def _bandwidth(benchmark: Benchmark) -> str:
+    """What a datacenter system must say: how much data its queries move, and over what."""
+    size = 0
+    for tensor in benchmark.inputs:
+        bits = re.search(r"\d+$", tensor.dtype)
+        values = math.prod(n for n in tensor.shape if n is not None)
+        size += values * (int(bits[0]) if bits else 8) // 8
+    return (
+        "# Bandwidth\n\n"
+        "LoadGen and the system under test run in one process on one node: queries and answers "
+        "stay in the host memory and cross no network. Samples are preprocessed and in memory "
+        "before LoadGen starts its clock.\n\n"
+        f"{benchmark.name}: {size:,} bytes of model input a sample, about "
+        f"{benchmark.payload_bytes:,} bytes of answer; times the samples per second of a result, "
+        "that is what a network in front of the system would have to carry.\n"
     )

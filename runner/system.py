@@ -188,7 +188,7 @@ def describe_system(
         "host_storage_type": disk_kind,
         "host_networking": network,
         "host_network_card_count": cards,
-        "host_networking_topology": NONE,
+        "host_networking_topology": "one node; LoadGen and the system under test share it",
         "accelerators_per_node": str(len(used)),
         "accelerator_model_name": ", ".join(sorted(set(used))) or NONE,
         "accelerator_memory_capacity": unknown,

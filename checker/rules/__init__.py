@@ -8,6 +8,7 @@ from types import ModuleType
 from checker.rule import FAMILIES, Rule, rules_of
 from checker.rules import (
     accuracy,
+    audit_across,
     audit_replay,
     audit_run,
     compliance,
@@ -33,6 +34,7 @@ MODULES: tuple[ModuleType, ...] = (
     network,
     audit_run,
     audit_replay,
+    audit_across,
     tool,
 )
 

@@ -463,3 +463,33 @@ def accuracy_recomputed(run: AccuracyRun, round: Round) -> Iterator[Problem]:
                 f"{name} is stated as {stated.text}; computed again from the log it is {value:.6g}",
                 path=run.text_path, line=stated.line, found=stated.value, required=value,
             )  # fmt: skip
+
+
+@rule("A119", ERROR, needs="log_ends")
+def accuracy_log_is_loadgens(run: AccuracyRun, round: Round) -> Iterator[Problem]:
+    """The accuracy log is LoadGen's list of answers, whole or shortened as the round asks.
+
+    Why: what is not that list proves nothing, whatever its hash.
+    Fix: put LoadGen's mlperf_log_accuracy.json into accuracy/ and shorten it with `assay truncate`.
+    Source: LoadGen logging.cc; submission_rules.adoc, "Truncation of accuracy logs": both ends stay.
+    """
+    ends = run.log_ends
+    if ends is None or run.log_file is None or not ends.size:
+        raise NotJudged
+    path = run.log_file.path
+    if not ends.begins or not (ends.answers or ends.ends):
+        yield Problem(
+            f"{path} is no list of answers: it does not begin as LoadGen's does", path=path,
+            found=f"{ends.size} bytes", required='[ {"seq_id" : …',
+        )  # fmt: skip
+    elif not ends.answers:
+        # An empty list was published once, in v4.1.
+        yield Problem(
+            f"{path} holds no answer", path=path, found=0, required="> 0",
+            severity=WARNING if run.division == "open" or () < round.number < (5, 0) else None,
+        )  # fmt: skip
+    elif not ends.ends:
+        yield Problem(
+            f"{path} is cut off: its end is not the end of LoadGen's list", path=path, required="]",
+            severity=WARNING if run.division == "open" else None,
+        )  # fmt: skip

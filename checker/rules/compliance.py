@@ -762,7 +762,7 @@ def test_run_is_its_own(result: Result, round: Round) -> Iterator[Problem]:
     Fix: run the test, and put its own logs into its folder.
     Source: submission_rules.adoc, "Compliance testing": each test is a run with its audit.config.
     """
-    known: dict[tuple[object, ...], tuple[str, str]] = {}
+    known: dict[tuple[float | None, ...], tuple[str, str]] = {}
     main = result.performance
     if not result.tests or main is None:
         raise NotJudged
@@ -771,7 +771,7 @@ def test_run_is_its_own(result: Result, round: Round) -> Iterator[Problem]:
     for name, run in runs:
         if run is None or run.detail is None:
             continue
-        marks = tuple(run.detail.get(key) for key in _TRIPLE)
+        marks = tuple(run.detail.number(key) for key in _TRIPLE)
         if None in marks[:2]:
             continue
         before = known.setdefault(marks, (name, run.detail_path))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from checker import metrics
-from checker.model import AccuracyRun, PerformanceRun, Result, Run
+from checker.model import AccuracyRun, ComplianceRun, PerformanceRun, Result, Run
 from checker.parse.detail import DetailLog
 from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
 from schemas.round import Round
@@ -1229,3 +1229,24 @@ def offline_interval(run: PerformanceRun, round: Round) -> Iterator[Problem]:
             run, "result_max_latency_ns", longest, lasted * 1e9,
             "the time between power_begin and power_end, which is Offline's one query,",
         )  # fmt: skip
+
+
+@rule("P143", ERROR, needs="summary")
+def summary_whole(
+    run: PerformanceRun | AccuracyRun | ComplianceRun, round: Round
+) -> Iterator[Problem]:
+    """The summary log is whole: it ends with LoadGen's count of errors.
+
+    Why: a summary that ends before is cut off, and with it what LoadGen had to say of the run.
+    Fix: use the summary log as LoadGen wrote it.
+    Source: LoadGen logging.cc: every run ends with its counts of warnings and errors.
+    """
+    summary = run.summary
+    if summary is None or summary.errors is not None or summary.faults:
+        raise NotJudged
+    lowered = round.severities.get("C") if isinstance(run, ComplianceRun) else None
+    yield Problem(
+        f"{run.summary_path} ends before LoadGen's count of errors: it is cut off",
+        path=run.summary_path, line=summary.lines, required="No errors encountered during test.",
+        severity=lowered if lowered in ("warning", "note") else None,
+    )  # fmt: skip

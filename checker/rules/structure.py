@@ -45,7 +45,7 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.75) -> str | None
     """The known name that was probably meant; None when none is near."""
     if len(name) > MAX_NAME:
         return None
-    plain = {re.sub(r"[\s_.-]+", "_", k.casefold()): k for k in known}
+    plain = {re.sub(r"[\s_.-]+", "_", k.casefold()): k for k in sorted(known)}
     asked = re.sub(r"[\s_.-]+", "_", name.strip().casefold())
     if asked in plain:
         return plain[asked]

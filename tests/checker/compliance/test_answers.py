@@ -98,7 +98,7 @@ def test_a_log_agrees_with_any_order_of_itself(answers: dict[int, bytes], random
     random.shuffle(other)  # type: ignore[attr-defined]
     found = verify_accuracy(log(rows), log(other))
     assert found.mismatched == found.missing == 0
-    assert found.passed is (True if rows else False)
+    assert found.passed is bool(rows)
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"[", b"{}", b"not json", b'[\n{ "seq_id" : 1'])

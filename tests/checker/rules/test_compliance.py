@@ -499,6 +499,28 @@ def test_case_123_compliance_is_checked(grow: Grow) -> None:
 CORPUS = os.environ.get("ASSAY_CORPUS")
 
 
+ODD: list[Any] = [None, "", [], {}, -1, "=1+1", 1e308, 10**400, True, DELETE]
+
+
+@pytest.mark.parametrize("test", ["TEST01", "TEST04"])
+def test_no_value_ends_a_rule(test: str, grow: Grow) -> None:
+    tree = grow(**VISION)
+    place = _test(tree, test) / RUN
+    text = place.read_text()
+    keys = {json.loads(line[9:])["key"] for line in text.splitlines()}
+    wanted = ("effective_", "requested_", "result_", "qsl_", "sut_", "loadgen_version")
+    for number, key in enumerate(sorted(k for k in keys if k.startswith(wanted))):
+        tree.set_log(place, key, ODD[number % len(ODD)])
+    assert "X001" not in {f.rule for f in tree.check(select=("C", "X")).findings}
+    for value in ODD:
+        place.write_text(text)
+        for key in ("result_mean_latency_ns", "effective_scenario", "effective_test_mode",
+                    "result_samples_per_second", "effective_accuracy_log_rng_seed",
+                    "effective_performance_issue_same", "loadgen_version"):  # fmt: skip
+            tree.set_log(place, key, value)
+        assert "X001" not in {f.rule for f in tree.check(select=("C", "X")).findings}, value
+
+
 @pytest.mark.corpus
 @pytest.mark.parametrize("round", ["v3.0", "v4.1", "v5.1", "v6.0"])
 def test_published_results_have_no_compliance_error(round: str) -> None:

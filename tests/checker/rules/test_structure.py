@@ -20,6 +20,7 @@ TOKENS: dict[str, Any] = {"benchmark": "llama2-70b-99", "category": "datacenter"
 OLD: dict[str, Any] = {"round": "v5.1", "benchmark": "rgat", "category": "datacenter"}
 OPEN: dict[str, Any] = {**RGAT, "division": "open"}
 SYSTEM = "/closed/Acme/results/box1"
+DOCS = "/closed/Acme/documentation"
 
 
 def _write(place: str, content: str = "text\n") -> Callable[[GoodTree], Any]:
@@ -164,7 +165,7 @@ BREAKS: dict[str, list[Break]] = {
         Break(_remove("closed/Acme/documentation/calibration.md"), [("S110", "/closed/Acme")], OLD),
         Break(
             _write("closed/Acme/documentation/calibration.md", ""),
-            [("S110", "/closed/Acme/documentation/calibration.md")],
+            [("S110", f"{DOCS}/calibration.md")],
             OLD,
         ),
         Break(
@@ -243,41 +244,41 @@ BREAKS: dict[str, list[Break]] = {
     ],
     "S122": [
         Break(_write("closed/Acme/documentation/a b.md"),
-              [("S122", "/closed/Acme/documentation/a b.md")], RGAT),
+              [("S122", f"{DOCS}/a b.md")], RGAT),
         Break(lambda t: None, [("S122", "/closed/Acme Inc")], {**RGAT, "submitter": "Acme Inc"}),
     ],
     "S123": [
         Break(_write("closed/Acme/documentation/größe.md"),
-              [("S123", "/closed/Acme/documentation/größe.md")], RGAT),
+              [("S123", f"{DOCS}/größe.md")], RGAT),
         Break(_write("closed/Acme/documentation/a:b.md"),
-              [("S123", "/closed/Acme/documentation/a:b.md")], RGAT),
+              [("S123", f"{DOCS}/a:b.md")], RGAT),
     ],
     "S124": [
         Break(_write("closed/Acme/documentation/__pycache__/a.pyc"),
-              [("S124", "/closed/Acme/documentation/__pycache__")], RGAT),
+              [("S124", f"{DOCS}/__pycache__")], RGAT),
         Break(_write("closed/Acme/src/a.pyc"), [("S124", "/closed/Acme/src/a.pyc")], RGAT),
     ],
     "S125": [
         Break(_folder(f"{SYSTEM[1:]}/rgat/Offline/performance/empty"),
               [("S125", f"{SYSTEM}/rgat/Offline/performance/empty")], RGAT),
     ],
-    "S126": [Break(_big_file, [("S126", "/closed/Acme/documentation/weights.bin")], RGAT)],
+    "S126": [Break(_big_file, [("S126", f"{DOCS}/weights.bin")], RGAT)],
     "S127": [
         Break(_link("closed/Acme/documentation/a.md", "nowhere.md"),
-              [("S127", "/closed/Acme/documentation/a.md")], RGAT),
+              [("S127", f"{DOCS}/a.md")], RGAT),
         Break(_link("closed/Acme/documentation/a.md", "/etc/hostname"),
-              [("S127", "/closed/Acme/documentation/a.md")], RGAT),
+              [("S127", f"{DOCS}/a.md")], RGAT),
         Break(_link("closed/Acme/documentation/up", ".."),
-              [("S127", "/closed/Acme/documentation/up")], RGAT),
+              [("S127", f"{DOCS}/up")], RGAT),
     ],
-    "S128": [Break(_pipe, [("S128", "/closed/Acme/documentation/pipe")], RGAT)],
+    "S128": [Break(_pipe, [("S128", f"{DOCS}/pipe")], RGAT)],
     "S129": [
         Break(_write("closed/Acme/documentation/Calibration.md"),
-              [("S129", "/closed/Acme/documentation/calibration.md")], RGAT),
+              [("S129", f"{DOCS}/calibration.md")], RGAT),
     ],
     "S130": [
         Break(_write(f"closed/Acme/documentation/{'a' * 120}/{'b' * 140}.md"),
-              [("S130", f"/closed/Acme/documentation/{'a' * 120}/{'b' * 140}.md")], RGAT, notes=True),
+              [("S130", f"{DOCS}/{'a' * 120}/{'b' * 140}.md")], RGAT, notes=True),
     ],
     "S131": [Break(_other_spelling, [("S131", "/open/ACME")], RGAT)],
     "S132": [

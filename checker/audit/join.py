@@ -1,0 +1,72 @@
+"""Audit of one or several trees: each is checked by itself, then all runs are compared.
+
+Paths of several trees are told apart by a first part, the tree's name; one tree's stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from checker.audit.traces import Field, ResultTrace, RunTrace, Traces
+from checker.engine import Examined, judge
+from checker.rule import Rule
+from schemas.load import load_round
+from schemas.report import Finding, Report
+from schemas.report import Result as ResultRow
+
+TARGETS = (RunTrace, ResultTrace)
+
+
+def compare(
+    traces: list[Traces], rules: Sequence[Rule], old: Report | None = None
+) -> list[Finding]:
+    """What the rules across runs and results find in all traces together."""
+    chosen = [rule for rule in rules if rule.target in TARGETS]
+    if not chosen:
+        return []
+    field = Field(traces, old)
+    findings: list[Finding] = []
+    for trace in (*field.runs, *field.results):
+        findings.extend(judge(chosen, trace, load_round(trace.round))[0])
+    return findings
+
+
+def labels(roots: Sequence[str | Path]) -> list[str]:
+    """A short name for each tree, each once: its folder's, with its number where two are alike."""
+    names: list[str] = []
+    for number, root in enumerate(roots, 1):
+        where = Path(root)
+        name = where.name if where.name not in ("", ".", "..") else where.resolve().name or "tree"
+        name = name.replace("/", "_")
+        names.append(name if name not in names else f"{name}-{number}")
+    return names
+
+
+def relabelled(examined: Examined, label: str) -> Examined:
+    """The same with every path below ``label``."""
+
+    def put(path: str | None) -> str:
+        return label if path in (None, "", ".") else f"{label}/{path}"
+
+    rows: list[ResultRow] = [
+        msgspec.structs.replace(
+            row, path=put(row.path),
+            runs=[msgspec.structs.replace(run, path=put(run.path)) for run in row.runs],
+        )
+        for row in examined.rows
+    ]  # fmt: skip
+    findings = [msgspec.structs.replace(f, path=put(f.path)) for f in examined.findings]
+    for traces in examined.traces:
+        traces.result.path = put(traces.result.path)
+        traces.result.detail_path = put(traces.result.detail_path)
+        for trace in (traces.result, *traces.runs):
+            trace.tree = label
+        for run in traces.runs:
+            run.path = put(run.path)
+    return Examined(
+        examined.round, examined.detected_from, examined.place, examined.tree, rows, findings,
+        examined.traces, label,
+    )  # fmt: skip

@@ -1,0 +1,362 @@
+"""What one run, and one result, leaves for the rules that compare them with others.
+
+A worker makes the traces beside its findings; the parent gathers those of one or several trees in
+a `Field` and hands each to the rules whose target it is. A trace holds no log.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from checker import metrics
+from checker.model import Result, Run
+from checker.parse.detail import DetailLog
+from checker.parse.reading import Unreadable, sha256_of
+from schemas.report import Report, Subject
+from schemas.report import Result as ResultRow
+
+CORE = (
+    "/loadgen.cc", "/results.cc", "/logging.cc", "/early_stopping.cc",
+    "/issue_query_controller.cc", "/test_settings_internal.cc",
+)  # fmt: skip
+_TRIPLE = ("result_mean_latency_ns", "result_max_latency_ns", "result_query_count")
+_TIMES = {
+    "test_datetime", "power_begin", "power_end", "loadgen_build_date_local",
+    "loadgen_build_date_utc", "loadgen_git_commit_date", "get_sut_name_duration_ns",
+}  # fmt: skip
+_FINGERPRINT = ("loadgen_", "effective_", "requested_", "result_", "generated_", "qsl_", "num_")
+_TWIN = re.compile(r"-(?:95|99|99\.9)$")
+_RATES = (
+    "result_tokens_per_second", "result_samples_per_second", "result_completed_tokens_per_second",
+    "result_completed_samples_per_sec", "result_scheduled_samples_per_sec",
+    "result_99.00_percentile_latency_ns", "result_99.00_percentile_per_query_latency_ns",
+)  # fmt: skip
+_OWN = {"submitter", "division", "status"}
+
+
+@dataclass(slots=True)
+class RunTrace:
+    """One run: ``path`` is its detail log's.
+
+    digest: SHA-256 of the log; content: digest of its records without times and process numbers
+    (JSON logs of performance runs); triple: mean and longest latency and query count; began, ended:
+    seconds since 1970, in the zone the log takes for UTC; sources: SHA-1 of LoadGen's core files;
+    places: key -> (source file, source line, log line); lines: where some keys stand in the log.
+    """
+
+    path: str
+    subject: Subject
+    round: str
+    directory: str
+    kind: str
+    scenario: str
+    logged_scenario: str | None
+    accuracy: bool
+    text_format: bool
+    digest: str | None
+    content: str | None
+    triple: tuple[float, float, float] | None
+    began: float | None
+    ended: float | None
+    version: str | None
+    sut: str | None
+    sources: tuple[tuple[str, str], ...]
+    places: dict[str, tuple[str, int, int]]
+    lines: dict[str, int]
+    tree: str = ""
+    field: Field | None = None
+
+    @property
+    def division(self) -> str | None:
+        """The division of the result."""
+        return self.subject.division
+
+    @property
+    def owner(self) -> tuple[str | None, str | None]:
+        """Submitter and system: the same machine in every division."""
+        return self.subject.submitter, self.subject.system
+
+
+@dataclass(slots=True)
+class ResultTrace:
+    """One result: ``path`` is its folder's.
+
+    metric, unit: the published number; key, line: where it stands in ``detail_path``; rates: other
+    numbers of the performance run by key; accelerator, accelerators: of the whole system;
+    description: digest of the system description without submitter, division and status.
+    """
+
+    path: str
+    subject: Subject
+    round: str
+    directory: str
+    scenario: str
+    detail_path: str
+    metric: float | None
+    unit: str | None
+    key: str | None
+    line: int | None
+    rates: dict[str, float]
+    inferred_from: str | None
+    accelerator: str | None
+    accelerators: int | None
+    description: str | None
+    availability: str | None
+    tree: str = ""
+    field: Field | None = None
+
+    @property
+    def division(self) -> str | None:
+        """The division of the result."""
+        return self.subject.division
+
+
+@dataclass(slots=True)
+class Traces:
+    """The traces of one result."""
+
+    result: ResultTrace
+    runs: list[RunTrace] = field(default_factory=list)
+
+
+def base_name(benchmark: str | None) -> str:
+    """A benchmark's name without its accuracy target: 99 and 99.9 twins share it."""
+    return _TWIN.sub("", benchmark or "")
+
+
+def traces_of(result: Result) -> Traces:
+    """Everything that other results are compared with."""
+    found = Traces(_result_trace(result))
+    runs: list[tuple[str, Run]] = [("performance", run) for run in result.runs]
+    if result.accuracy is not None:
+        runs.append(("accuracy", result.accuracy))
+    runs.extend((name, test.run) for name, test in result.tests.items() if test.run is not None)
+    if result.ranging is not None:
+        runs.append(("ranging", result.ranging))
+    for kind, run in runs:
+        if run.detail is not None and run.detail:
+            found.runs.append(_run_trace(result, kind, run, run.detail))
+    return found
+
+
+def _run_trace(result: Result, kind: str, run: Run, detail: DetailLog) -> RunTrace:
+    digest = None
+    file = run.folder.files.get("mlperf_log_detail.txt") if run.folder is not None else None
+    if file is not None:
+        try:
+            digest = sha256_of(file)
+        except Unreadable:
+            digest = None
+    accuracy = run.mode == "AccuracyOnly"
+    triple = tuple(detail.number(key) for key in _TRIPLE)
+    began = _seconds(detail.text("test_datetime"))
+    times = [entry.time_ms for found in detail.entries.values() for entry in found[-1:]]
+    last = max((t for t in times if 0 <= t < 1e11), default=0.0) / 1000
+    sources = detail.get("loadgen_file_sha1")
+    core = tuple(
+        (name, str(sources[name])) for name in CORE if isinstance(sources, dict) and name in sources
+    )
+    mllog = detail.format == "mllog"
+    return RunTrace(
+        path=run.detail_path, subject=result.subject, round=result.round.name,
+        directory=result.directory, kind=kind, scenario=result.scenario or result.scenario_folder,
+        logged_scenario=run.scenario, accuracy=accuracy, text_format=not mllog, digest=digest,
+        content=_content(detail) if mllog and not accuracy else None,
+        triple=triple if None not in triple and any(triple) else None,  # type: ignore[arg-type]
+        began=began, ended=began + last if began is not None else None,
+        version=run.loadgen_version, sut=detail.text("sut_name"), sources=core,
+        places=_places(detail) if mllog and core else {},
+        lines={k: line for k in (*_TRIPLE, "test_datetime") if (line := detail.line(k))},
+    )  # fmt: skip
+
+
+def _content(detail: DetailLog) -> str:
+    """A digest of what the log says, whenever and by whichever process it was written."""
+    state = hashlib.sha256()
+    for key in sorted(detail.entries):
+        if key in _TIMES or key.startswith("logger_") or "generic_message" in key:
+            continue
+        for entry in detail.entries[key]:
+            value = len(entry.value) if key == "loaded_qsl_set" else entry.value
+            state.update(f"{key}={value!r}\n".encode("utf-8", "backslashreplace"))
+    return state.hexdigest()
+
+
+def _places(detail: DetailLog) -> dict[str, tuple[str, int, int]]:
+    return {
+        key: (found[0].source.rsplit("/", 1)[-1], found[0].source_line, found[0].line)
+        for key, found in detail.entries.items()
+        if key.startswith(_FINGERPRINT) and found[0].source_line > 0
+    }
+
+
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        when = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    if when.tzinfo is None:
+        from datetime import UTC
+
+        when = when.replace(tzinfo=UTC)
+    return when.timestamp()
+
+
+def _result_trace(result: Result) -> ResultTrace:
+    metric = metrics.metric_of(result)
+    run = result.performance
+    detail = run.detail if run is not None else None
+    fields = result.system.fields
+    count = _count(fields.get("number_of_nodes")), _count(fields.get("accelerators_per_node"))
+    total = count[0] * count[1] if count[0] and count[1] else None
+    model = fields.get("accelerator_model_name")
+    named = isinstance(model, str) and model.strip() and model.strip().lower() not in ("n/a", "none")
+    plain = {k: v for k, v in fields.items() if k not in _OWN}
+    description = json.dumps(plain, sort_keys=True, default=str).encode("utf-8", "backslashreplace")
+    rates = {}
+    if detail is not None:
+        rates = {k: v for k in _RATES if (v := detail.number(k)) is not None and v > 0}
+    status = fields.get("status")
+    return ResultTrace(
+        path=result.path, subject=result.subject, round=result.round.name,
+        directory=result.directory, scenario=result.scenario or result.scenario_folder,
+        detail_path=run.detail_path if run is not None else result.path,
+        metric=metric.value if metric is not None else None,
+        unit=metric.unit if metric is not None else None,
+        key=metric.name if metric is not None else None,
+        line=detail.line(metric.name) if detail is not None and metric is not None else None,
+        rates=rates, inferred_from=result.inferred_from,
+        accelerator=model.strip() if named and isinstance(model, str) else None, accelerators=total,
+        description=hashlib.sha256(description).hexdigest() if plain else None,
+        availability=status.strip().lower() if isinstance(status, str) else None,
+    )  # fmt: skip
+
+
+def _count(value: Any) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value if 0 < value < 1_000_000 else None
+    if isinstance(value, str) and value.strip().isdigit() and len(value) < 8:
+        return int(value) or None
+    return None
+
+
+class Field:
+    """All traces of an audit, indexed; ``old`` is the report of an earlier round, if one was given."""
+
+    def __init__(self, traces: list[Traces], old: Report | None = None) -> None:
+        self.runs = [run for one in traces for run in one.runs]
+        self.results = [one.result for one in traces]
+        self.old = old
+        for trace in (*self.runs, *self.results):
+            trace.field = self
+
+    @cached_property
+    def by_digest(self) -> dict[str, list[RunTrace]]:
+        """Runs with the same bytes."""
+        return _grouped(self.runs, lambda run: run.digest)
+
+    @cached_property
+    def by_triple(self) -> dict[Any, list[RunTrace]]:
+        """Runs with the same mean, longest latency and query count."""
+        return _grouped(self.runs, lambda run: run.triple)
+
+    @cached_property
+    def by_content(self) -> dict[str, list[RunTrace]]:
+        """Runs that say the same but for times."""
+        return _grouped(self.runs, lambda run: run.content)
+
+    @cached_property
+    def by_owner(self) -> dict[Any, list[RunTrace]]:
+        """Dated runs of one system, by their beginning."""
+        dated = [run for run in self.runs if run.began is not None]
+        found = _grouped(dated, lambda run: (run.tree, *run.owner))
+        for runs in found.values():
+            runs.sort(key=lambda run: (run.began or 0.0, run.path))
+        return found
+
+    @cached_property
+    def by_description(self) -> dict[str, list[ResultTrace]]:
+        """Results whose system descriptions are the same."""
+        return _grouped(self.results, lambda one: one.description)
+
+    @cached_property
+    def by_system(self) -> dict[Any, list[ResultTrace]]:
+        """Results of one system and benchmark folder."""
+        return _grouped(
+            self.results,
+            lambda one: (one.tree, one.subject.division, one.subject.submitter, one.subject.system,
+                         one.directory),
+        )  # fmt: skip
+
+    @cached_property
+    def by_accelerator(self) -> dict[Any, list[ResultTrace]]:
+        """Closed throughputs of one accelerator, benchmark, scenario and round."""
+        fit = [
+            one for one in self.results
+            if one.accelerator and one.accelerators and one.metric and one.metric > 0
+            and (one.unit or "").endswith("/s") and one.subject.division == "closed"
+            and one.inferred_from is None
+        ]  # fmt: skip
+        return _grouped(
+            fit,
+            lambda one: (one.round, one.accelerator, one.subject.benchmark, one.scenario, one.unit),
+        )
+
+    @cached_property
+    def source_lines(self) -> dict[tuple[Any, str], dict[tuple[str, int], int]]:
+        """(sources, key) -> how many logs write the key from which source line."""
+        found: dict[tuple[Any, str], dict[tuple[str, int], int]] = defaultdict(
+            lambda: defaultdict(int)
+        )
+        for run in self.runs:
+            for key, (file, line, _) in run.places.items():
+                found[run.sources, key][file, line] += 1
+        return found
+
+    @cached_property
+    def source_users(self) -> dict[Any, set[str]]:
+        """(round, sources) -> the submitters whose logs have them."""
+        found: dict[Any, set[str]] = defaultdict(set)
+        for run in self.runs:
+            if run.sources:
+                found[run.round, run.sources].add(run.subject.submitter or "")
+        return found
+
+    @cached_property
+    def submitters(self) -> dict[str, set[str]]:
+        """The submitters of each round."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for one in self.results:
+            found[one.round].add(one.subject.submitter or "")
+        return found
+
+    @cached_property
+    def old_rows(self) -> dict[Any, ResultRow]:
+        """Valid results of the earlier report by division, submitter, system, benchmark, scenario."""
+        if self.old is None:
+            return {}
+        return {
+            (row.division, row.submitter, row.system, row.benchmark or row.directory,
+             row.scenario.lower()): row
+            for row in self.old.results if row.metric is not None
+        }  # fmt: skip
+
+
+def _grouped(items: list[Any], key: Any) -> dict[Any, list[Any]]:
+    found: dict[Any, list[Any]] = defaultdict(list)
+    for item in items:
+        mark = key(item)
+        if mark is not None:
+            found[mark].append(item)
+    return found
