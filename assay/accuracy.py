@@ -170,7 +170,7 @@ def truncate(options: argparse.Namespace, write: Write, say: Write) -> int:
         raise Usage(str(error)) from error
     finally:
         line.clear()
-    failed = [outcome for outcome in outcomes if not outcome.done]
+    failed = [o for o in outcomes if not o.done and o.action.kind != "done"]
     for outcome in failed:
         say(f"{outcome.action.relative}: {outcome.reason}")
     write(

@@ -102,7 +102,7 @@ def locate(root: Path, listing: Folder) -> Place:
         return Place("benchmark", **_named(names, 2))
     if _has_result(listing, 2):
         return Place("system", **_named(names, 1))
-    if _has_result(listing, 4):
+    if _has_result(listing, 5):
         return Place("division", division=UNKNOWN)
     return Place("tree")
 

@@ -51,6 +51,7 @@ class File:
     size: int
     state: str = "file"
     link: bool = False
+    changed_ns: int = 0
 
     @property
     def name(self) -> str:
@@ -351,7 +352,9 @@ def list_tree(root: Path, *, max_depth: int = 64, max_entries: int = 5_000_000) 
                 child.link = link
                 folder.folders[name] = child
             elif stat.S_ISREG(status.st_mode):
-                folder.files[name] = File(below, target, status.st_size, "file", link)
+                folder.files[name] = File(
+                    below, target, status.st_size, "file", link, status.st_mtime_ns
+                )
             else:
                 folder.files[name] = File(below, entry.path, 0, "special", link)
         return folder

@@ -465,7 +465,7 @@ def accuracy_recomputed(run: AccuracyRun, round: Round) -> Iterator[Problem]:
             )  # fmt: skip
 
 
-@rule("A119", ERROR, needs="log_ends")
+@rule("A121", ERROR, needs="log_ends")
 def accuracy_log_is_loadgens(run: AccuracyRun, round: Round) -> Iterator[Problem]:
     """The accuracy log is LoadGen's list of answers, whole or shortened as the round asks.
 

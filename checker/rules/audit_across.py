@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from checker.audit.evidence import evidence
 from checker.audit.traces import Field, ResultTrace, RunTrace, base_name
 from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
+from schemas.report import Severity
 from schemas.round import Round
 
 _FAR = 20
@@ -32,25 +33,38 @@ def _order(trace: RunTrace) -> tuple[bool, str]:
     return trace.kind.startswith("TEST"), trace.path
 
 
-def allowed_copy(one: RunTrace, other: RunTrace) -> str | None:
+def allowed_copy(one: RunTrace, other: RunTrace, round: Round) -> str | None:
     """Why two folders may hold one and the same log; None when no reason is known."""
     a, b = one.subject, other.subject
-    if one.kind != other.kind or a.submitter != b.submitter:
+    if one.kind != other.kind or one.round != other.round:
         return None
-    twins = base_name(a.benchmark) == base_name(b.benchmark)
-    same_scenario = one.scenario == other.scenario
-    if a.division != b.division or one.round != other.round:
-        if a.system == b.system and twins and one.round == other.round:
-            return "one run submitted in two divisions"
+    # An open model folder may stand for one benchmark under several names.
+    if (a.submitter, a.system) != (b.submitter, b.system):
         return None
-    if a.system != b.system or not twins:
-        # An open model folder may stand for one benchmark under several names.
+    if base_name(a.benchmark) != base_name(b.benchmark):
         return None
-    if same_scenario:
-        return "one run for two accuracy targets"
-    if one.logged_scenario in (one.scenario, other.scenario):
+    if one.scenario != other.scenario:
+        ran = one.logged_scenario
+        for scenario in {one.scenario, other.scenario} - {ran}:
+            if not any(i.source == ran and i.target == scenario for i in round.inference):
+                return None
         return "a scenario inferred from another's run"
-    return None
+    if a.division != b.division:
+        return "one run submitted in two divisions"
+    return "one run for two accuracy targets"
+
+
+def _lowered(run: RunTrace, others: list[RunTrace]) -> Severity | None:
+    """An accuracy log holds no measurement, and an Interactive run may do for Server: a warning."""
+    for other in others:
+        same_owner = run.owner[0] == other.owner[0]
+        both = run.accuracy and other.accuracy and run.kind == other.kind and same_owner
+        served = {run.scenario, other.scenario} == {"Server", "Interactive"} and (
+            run.owner == other.owner and run.kind == other.kind
+        )
+        if not both and not served:
+            return None
+    return WARNING
 
 
 @rule("R301", ERROR)
@@ -65,17 +79,25 @@ def log_of_its_own(run: RunTrace, round: Round) -> Iterator[Problem]:
     group = _field(run).by_digest.get(run.digest or "", []) if run.digest else []
     if run.digest is None:
         raise NotJudged
-    others = [o for o in _first_other(run, group) if allowed_copy(run, o) is None]
+    others = [o for o in _first_other(run, group) if allowed_copy(run, o, round) is None]
     if not others:
         return
     # A copy with an allowed reason beside it is told of once, with the first of its group.
-    if any(allowed_copy(run, o) for o in _first_other(run, group)):
+    if any(allowed_copy(run, o, round) for o in _first_other(run, group)):
         return
-    yield _same(run, others, "the same bytes", "SHA-256 of the two detail logs is equal", run.digest)
+    yield _same(
+        run, others, "the same bytes", "SHA-256 of the two detail logs is equal", run.digest,
+        _lowered(run, others),
+    )  # fmt: skip
 
 
 def _same(
-    run: RunTrace, others: list[RunTrace], what: str, formula: str, mark: str | None
+    run: RunTrace,
+    others: list[RunTrace],
+    what: str,
+    formula: str,
+    mark: str | None,
+    severity: Severity | None = None,
 ) -> Problem:
     other = others[0]
     more = f" and {len(others) - 1} more" if len(others) > 1 else ""
@@ -83,7 +105,7 @@ def _same(
     line = run.lines.get("result_mean_latency_ns") or run.lines.get("test_datetime")
     return Problem(
         f"the detail log has {what} as {other.path}{more}{kinds}", path=run.path, line=line,
-        found=[o.path for o in others[:_FAR]], required="a log of its own",
+        found=[o.path for o in others[:_FAR]], required="a log of its own", severity=severity,
         evidence=evidence(
             formula, "certain",
             {"this log": run.path, "other log": other.path, "value": mark,
@@ -428,7 +450,7 @@ def one_run_for_several(run: RunTrace, round: Round) -> Iterator[Problem]:
     if run.digest is None or run.kind != "performance":
         raise NotJudged
     for other in _first_other(run, _field(run).by_digest.get(run.digest, [])):
-        reason = allowed_copy(run, other)
+        reason = allowed_copy(run, other, round)
         if reason is not None:
             yield Problem(
                 f"the log is that of {other.path}: {reason}, which is allowed", path=run.path,

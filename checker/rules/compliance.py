@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator
 
@@ -49,6 +50,11 @@ def _text(test: ComplianceTest, name: str) -> Verification:
 def _known(test: ComplianceTest, round: Round) -> None:
     if test.name not in round.compliance:
         raise NotJudged
+
+
+def _lowered(run: ComplianceRun) -> Severity | None:
+    """No round looked at the performance logs of the other tests."""
+    return None if run.test in _FULL_RUN else WARNING
 
 
 def _needed(test: ComplianceTest) -> bool:
@@ -526,7 +532,7 @@ def test_run_without_errors(run: ComplianceRun, round: Round) -> Iterator[Proble
     Source: inference_rules.adoc, "LoadGen"; the log's records with is_error.
     """
     detail = _detail(run)
-    lowered: Severity | None = None if run.test in _FULL_RUN else WARNING
+    lowered = _lowered(run)
     for entry in detail.errors:
         text = str(entry.value)
         known = any(part in text for part in round.loadgen.ignored_errors)
@@ -552,7 +558,7 @@ def test_run_mode(run: ComplianceRun, round: Round) -> Iterator[Problem]:
         yield Problem(
             f"the test mode of {run.test} is {run.mode}, PerformanceOnly was asked for",
             path=run.detail_path, line=detail.line("effective_test_mode"), found=run.mode,
-            required="PerformanceOnly",
+            required="PerformanceOnly", severity=_lowered(run),
         )  # fmt: skip
 
 
@@ -567,7 +573,8 @@ def test_run_seeds(run: ComplianceRun, round: Round) -> Iterator[Problem]:
     if run.test not in round.compliance:
         raise NotJudged
     if run.test != "TEST05":
-        yield from seed_problems(run, round)
+        for problem in seed_problems(run, round):
+            yield dataclasses.replace(problem, severity=_lowered(run))
         return
     if round.test05_seeds is None:
         raise NotJudged
@@ -604,7 +611,7 @@ def test_run_scenario(run: ComplianceRun, round: Round) -> Iterator[Problem]:
         yield Problem(
             f"{run.test} was run in {run.scenario}, the submitted run in {main.scenario}",
             path=run.detail_path, line=detail.line("effective_scenario"), found=run.scenario,
-            required=main.scenario,
+            required=main.scenario, severity=_lowered(run),
         )  # fmt: skip
 
 

@@ -316,13 +316,8 @@ def scenario_matches(result: Result, round: Round) -> Iterator[Problem]:
         yield _missing(run, "effective_scenario", result.scenario)
         return
     if result.scenario is None:
-        if result.division != "open":
-            yield Problem(
-                f"folder {result.scenario_folder!r} names no scenario; the log is {ran}",
-                path=result.path, found=result.scenario_folder, required=ran,
-                fix=f"name the folder {ran}",
-            )  # fmt: skip
-        return
+        # The folder's name is judged by the structure's rules.
+        raise NotJudged
     if result.inferred_from is None:
         return
     formula = metrics.inference_for(result)

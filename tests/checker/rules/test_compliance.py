@@ -409,6 +409,18 @@ def test_old_pairs_are_judged(round: str, grow: Grow) -> None:
     assert ("C121", tree.relative(_test(tree, "TEST04-B") / RUN)) in tree.findings()
 
 
+def test_runs_that_no_round_looked_at_only_warn(grow: Grow) -> None:
+    """TEST06 and later are judged by their answers; what their logs show otherwise is a warning."""
+    tree = grow(**OSS)
+    place = _test(tree, "TEST07") / RUN
+    for key, value in (("effective_qsl_rng_seed", 7), ("effective_test_mode", "AccuracyOnly"),
+                       ("effective_scenario", "Server")):  # fmt: skip
+        tree.set_log(place, key, value)
+    tree.add_log(place, "error_runtime", "the SUT did not answer", is_error=True)
+    found = {(f.rule, f.severity) for f in tree.check(select=("C",)).findings}
+    assert found == {(rule, "warning") for rule in ("C117", "C118", "C119", "C120")}
+
+
 def test_case_7_each_metric_has_its_own_tolerance(grow: Grow) -> None:
     """stable-diffusion-xl: FID may differ by 2 %, CLIP by 1 %."""
     tree = grow(benchmark="stable-diffusion-xl", category="edge", scenarios=["Offline"])
