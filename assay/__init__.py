@@ -43,9 +43,15 @@ def check(tree: str, **options: Any) -> Report:
     return run_check(tree, Options(**options), version=_version())
 
 
-def audit(tree: str, **options: Any) -> Report:
-    """As `check`, plus the audit rules of family R."""
-    return check(tree, audit=True, **options)
+def audit(*trees: str, **options: Any) -> Report:
+    """As `check`, plus the audit rules of family R, over one tree or several.
+
+    ``options`` are those of `check`, and ``since``: an earlier round's report to compare with.
+    """
+    from checker.engine import Options
+    from checker.engine import audit as run_audit
+
+    return run_audit(list(trees), Options(audit=True, **options), version=_version())
 
 
 def render(report: Report, format: str, **options: Any) -> str | bytes:

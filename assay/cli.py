@@ -87,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="store_true", help="print the version and stop")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     _check_parser(commands)
+    _audit_parser(commands)
     _report_parser(commands)
     _diff_parser(commands)
     _rules_parser(commands)
@@ -184,17 +185,24 @@ def _check(options: argparse.Namespace) -> int:
     return exit_status(report, strict=options.strict)
 
 
-def _checked(options: argparse.Namespace, progress: Callable[[int, int], None]) -> Report:
+def _checked(
+    options: argparse.Namespace,
+    progress: Callable[[int, int], None],
+    *,
+    audit: bool = False,
+    since: Report | None = None,
+) -> Report:
     import assay
     from checker.archive import BadArchive
-    from checker.engine import Options, check
+    from checker.engine import Options
+    from checker.engine import audit as examine
     from checker.rules import UnknownRule
     from checker.waivers import BadWaivers
     from schemas import UnknownRound, canonical_round_name
 
     try:
-        return check(
-            options.tree,
+        return examine(
+            options.trees if hasattr(options, "trees") else [options.tree],
             Options(
                 round=canonical_round_name(options.round) if options.round else None,
                 divisions=frozenset(options.division) if options.division else None,
@@ -204,6 +212,8 @@ def _checked(options: argparse.Namespace, progress: Callable[[int, int], None]) 
                 waivers=options.waivers,
                 jobs=options.jobs,
                 data=_data(options),
+                audit=audit,
+                since=since,
             ),
             version=str(assay.__version__),
             progress=progress,
@@ -294,6 +304,82 @@ def _deliver(
             f"{s.results} results, {s.valid} valid, {s.invalid} invalid; {s.errors} errors, "
             f"{s.warnings} warnings, {s.notes} notes. Written: {', '.join(written)}"
         )
+
+
+# --- audit -------------------------------------------------------------------------------------
+
+
+def _audit_parser(commands: Any) -> None:
+    audit = commands.add_parser(
+        "audit", allow_abbrev=False,
+        help="check, and look for evidence across files, results, submitters and rounds",
+    )  # fmt: skip
+    audit.add_argument(
+        "trees", nargs="+", metavar="TREE", help="folders or archives, of one round or several"
+    )
+    _check_options(audit)
+    audit.add_argument(
+        "--since", type=Path, metavar="REPORT.json",
+        help="an earlier round's report: how far did each result move",
+    )  # fmt: skip
+    audit.add_argument(
+        "--select-random", action="store_true", help="draw a submission to audit, by the rules"
+    )
+    audit.add_argument("--seed", type=int, metavar="N", help="what the draw follows from")
+    audit.add_argument(
+        "--audited", type=Path, metavar="FILE",
+        help="submitter/system of the round before, one a line: not drawn, nor what equals them",
+    )  # fmt: skip
+    audit.set_defaults(handler=_audit)
+
+
+def _audit(options: argparse.Namespace) -> int:
+    from assay.progress import Line
+
+    if options.select_random and options.seed is None:
+        raise Usage("--select-random needs --seed N, so that everybody can repeat the draw")
+    if not options.select_random and (options.seed is not None or options.audited is not None):
+        raise Usage("--seed and --audited belong to --select-random")
+    if options.select_random and len(options.trees) > 1:
+        raise Usage("--select-random draws from one TREE")
+    since = _saved(options.since) if options.since is not None else None
+    formats = [] if options.select_random else _formats(options)
+    line = Line(enabled=not (options.no_progress or options.quiet))
+
+    def progress(done: int, total: int) -> None:
+        line.show(f"auditing {done} of {total} results", force=done == total)
+
+    try:
+        report = _checked(options, progress, audit=not options.select_random, since=since)
+    finally:
+        line.clear()
+    if options.select_random:
+        return _draw(report, options, since)
+    _deliver(report, options, formats)
+    return exit_status(report, strict=options.strict)
+
+
+def _draw(report: Report, options: argparse.Namespace, before: Report | None) -> int:
+    from checker.audit.selection import encode, select_random
+
+    audited: list[str] = []
+    if options.audited is not None:
+        try:
+            audited = options.audited.read_text("utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise Usage(f"--audited {options.audited} cannot be read: {error}") from error
+    if options.format not in (None, "terminal", "json"):
+        raise Usage("a random draw is shown as terminal or json")
+    found = select_random(report, options.seed, audited=audited, before=before)
+    if not options.output:
+        _write(encode(found) if options.format == "json" else found.text())
+    for path in options.output or []:
+        data = found.text().encode() if path.suffix == ".txt" else encode(found)
+        try:
+            path.write_bytes(data)
+        except OSError as error:
+            raise Usage(f"--output {path} cannot be written: {error.strerror}") from error
+    return EXIT_OK if found.draws else EXIT_USAGE
 
 
 # --- report and diff ---------------------------------------------------------------------------

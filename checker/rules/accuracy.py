@@ -417,7 +417,7 @@ def accuracy_images(result: Result, round: Round) -> Iterator[Problem]:
             )  # fmt: skip
 
 
-@rule("A118", WARNING)
+@rule("A118", ERROR)
 def accuracy_summary_present(run: AccuracyRun, round: Round) -> Iterator[Problem]:
     """The accuracy run's summary log is there.
 

@@ -334,12 +334,13 @@ def measurement_files_filled(result: Result, round: Round) -> Iterator[Problem]:
 
 
 def _conf(result: Result) -> Conf:
-    if result.user_conf is None or result.user_conf.faults:
+    conf = result.user_conf
+    if conf is None or any(fault.kind != "encoding" for fault in conf.faults):
         raise NotJudged
-    return result.user_conf
+    return conf
 
 
-@rule("M110", WARNING, needs="user_conf")
+@rule("M110", ERROR, needs="user_conf")
 def user_conf_readable(result: Result, round: Round) -> Iterator[Problem]:
     """Every line of user.conf reads model.scenario.key = value.
 
