@@ -96,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     _run_parser(commands)
     _demo_parser(commands)
     _truncate_parser(commands)
+    _compliance_parser(commands)
     return parser
 
 
@@ -552,6 +553,47 @@ def _truncate(options: argparse.Namespace) -> int:
     from assay.accuracy import truncate
 
     return truncate(options, _write, _say)
+
+
+def _compliance_parser(commands: Any) -> None:
+    compliance = commands.add_parser(
+        "compliance", allow_abbrev=False, help="verify a compliance test from its own logs"
+    )
+    actions = compliance.add_subparsers(dest="action", metavar="ACTION", required=True)
+    verify = actions.add_parser(
+        "verify",
+        allow_abbrev=False,
+        help="judge one test and, with --write, write its verify files",
+    )
+    verify.add_argument(
+        "test_dir", type=Path, metavar="TEST_DIR", help="the test's folder, e.g. …/Offline/TEST01"
+    )
+    verify.add_argument(
+        "--main",
+        required=True,
+        type=Path,
+        metavar="RESULT",
+        help="the result's folder, with performance/run_1 and accuracy",
+    )
+    verify.add_argument("--benchmark", required=True, metavar="B")
+    verify.add_argument("--scenario", required=True, metavar="S")
+    verify.add_argument("--round", required=True, metavar="R")
+    verify.add_argument("--test", metavar="TESTnn", help="default: the folder's name")
+    verify.add_argument(
+        "--score",
+        type=float,
+        metavar="X",
+        help="TEST07's accuracy, where accuracy.txt does not state it",
+    )
+    verify.add_argument("--write", action="store_true", help="write the verify files into TEST_DIR")
+    verify.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+    verify.set_defaults(handler=_compliance)
+
+
+def _compliance(options: argparse.Namespace) -> int:
+    from assay.compliance import verify
+
+    return verify(options, _write, _say)
 
 
 # --- run and demo ------------------------------------------------------------------------------

@@ -203,6 +203,8 @@ def _load_compliance(result: Result, round: Round) -> None:
         accuracy = below.folder("accuracy")
         if accuracy is not None:
             test.accuracy_log = accuracy.files.get(ACCURACY)
+            if test.accuracy_log is not None:
+                test.log_ends = read_ends(test.accuracy_log)
             for attribute, file_name in (
                 ("baseline", "baseline_accuracy.txt"), ("compliance", "compliance_accuracy.txt"),
             ):  # fmt: skip

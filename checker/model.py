@@ -290,6 +290,7 @@ class ComplianceTest:
     folder: Folder
     run: ComplianceRun | None = None
     accuracy_log: File | None = None
+    log_ends: LogEnds | None = None
     verifications: dict[str, Verification] = field(default_factory=dict)
     baseline: AccuracyText | None = None
     compliance: AccuracyText | None = None

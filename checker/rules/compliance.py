@@ -844,6 +844,11 @@ def test_answers_logged(test: ComplianceTest, round: Round) -> Iterator[Problem]
             f"{log.path} holds no answers ({log.size} bytes): audit.config was not read",
             path=log.path, found=0, required="> 0 answers",
         )  # fmt: skip
+    elif test.log_ends is not None and not (test.log_ends.begins and test.log_ends.ends):
+        yield Problem(
+            f"{log.path} is not LoadGen's list of answers, from its beginning to its end",
+            path=log.path, found=f"{log.size} bytes", required='[ {"seq_id" : … ]',
+        )  # fmt: skip
 
 
 @rule("C127", WARNING, divisions=_JUDGED, when=_has_tests, needs="answers")

@@ -74,3 +74,6 @@ def unreadable_file(
     else:
         for fault in subject.faults():
             yield _problem(fault, _weight(fault))
+        if isinstance(subject, PerformanceRun) and subject.power is not None:
+            for fault in subject.power.faults:
+                yield _problem(fault, _weight(fault, None if round.power.mandatory else WARNING))

@@ -20,7 +20,7 @@ class Break:
 
     change: breaks it. expected: every finding as (rule, place); a place is a path below the
     benchmark's folder where ``detail`` and ``summary`` at its end mean the performance run's logs,
-    ``accuracy/detail`` the accuracy run's; or, from ``/``, a path from the tree's root.
+    ``accuracy/detail`` the accuracy run's, ``TEST01/detail`` a compliance test's; or, from ``/``, a path from the tree's root.
     tree: options of `tests.trees.good_tree`. notes: whether notes count.
     """
 
@@ -35,9 +35,15 @@ def place_of(tree: GoodTree, place: str) -> str:
     if place.startswith("/"):
         return place[1:].format(**tree.names)
     scenario, _, rest = place.partition("/")
-    names = {"detail": f"performance/run_1/{DETAIL}", "summary": f"performance/run_1/{SUMMARY}",
-             "accuracy/detail": f"accuracy/{DETAIL}", "accuracy/summary": f"accuracy/{SUMMARY}"}  # fmt: skip
-    rest = names.get(rest, rest)
+    for name, file in (("detail", DETAIL), ("summary", SUMMARY)):
+        if rest == name:
+            rest = f"performance/run_1/{file}"
+        elif rest == f"accuracy/{name}":
+            rest = f"accuracy/{file}"
+        elif rest.startswith("TEST") and rest.endswith(f"/{name}"):
+            test = rest.partition("/")[0]
+            folder = tree.result(scenario).compliance(test)
+            return tree.relative(folder / f"performance/run_1/{file}")
     path = tree.result(scenario).path
     return f"{path}/{rest}" if rest else path
 

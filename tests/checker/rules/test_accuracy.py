@@ -78,6 +78,11 @@ def _log(content: bytes) -> Callable[[GoodTree], None]:
     return lambda tree: tree.write(tree.result("Offline").accuracy_log, content) and None
 
 
+def _cut_log(tree: GoodTree) -> None:
+    place = tree.result("Offline").accuracy_log
+    place.write_bytes(place.read_bytes()[:3000])
+
+
 def _set(*changes: tuple[str, Any]) -> Callable[[GoodTree], None]:
     """Change records of the accuracy run's detail log."""
 
@@ -179,6 +184,13 @@ BREAKS: dict[str, list[Break]] = {
     "A117": [
         Break(_fewer_images, [("A117", "SingleStream/accuracy/images")], IMAGES, notes=True),
         Break(_no_videos, [("A117", "SingleStream/accuracy/videos")], VIDEOS, notes=True),
+    ],
+    "A121": [
+        Break(_log(b"{}"), [("A121", LOG)], PLAIN),
+        Break(_log(b"\x00\xff" * 50), [("A121", LOG)], PLAIN),
+        Break(_log(b"[]"), [("A121", LOG)], PLAIN),
+        Break(_cut_log, [("A121", LOG)], PLAIN),
+        Break(_cut_log, [("A121", LOG)], OPEN),
     ],
     "A118": [
         Break(_remove("mlperf_log_summary.txt"), [("A118", "Offline/accuracy/summary")], PLAIN),

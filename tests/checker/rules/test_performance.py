@@ -100,6 +100,20 @@ def _remove_run_accuracy(tree: GoodTree) -> None:
     tree.remove(tree.result("Server").performance / "mlperf_log_accuracy.json")
 
 
+def _without_counts(text: str) -> str:
+    return text[: text.index("No warnings encountered")]
+
+
+def _cut_summary(tree: GoodTree) -> None:
+    place = tree.result("Offline").summary
+    tree.write(place, _without_counts(place.read_text()))
+
+
+def _cut_test_summary(tree: GoodTree) -> None:
+    place = tree.result("Offline").compliance("TEST01") / "performance/run_1/mlperf_log_summary.txt"
+    tree.write(place, _without_counts(place.read_text()))
+
+
 def _few_samples_loaded(tree: GoodTree) -> None:
     both(tree, "SingleStream", "effective_performance_sample_count", 8)
     detail = tree.result("SingleStream").detail
@@ -549,6 +563,10 @@ BREAKS: dict[str, list[Break]] = {
         ),
     ],
     "P142": [Break(_longer_clock, [("P142", "Offline/detail")], PLAIN)],
+    "P143": [
+        Break(_cut_summary, [("P143", "Offline/summary")], PLAIN),
+        Break(_cut_test_summary, [("P143", "Offline/TEST01/summary")], EDGE),
+    ],
     "P140": [Break(_other_loadgen, [("P140", "Offline/accuracy/detail")], EDGE, notes=True)],
 }
 

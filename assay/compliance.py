@@ -1,0 +1,56 @@
+"""``assay compliance verify``: judge one compliance test from its own logs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+Write = Callable[[str], None]
+
+
+def verify(options: argparse.Namespace, write: Write, say: Write) -> int:
+    """Run the command: 0 the test passes, 1 it fails, 2 it cannot be known."""
+    from assay.cli import EXIT_ERRORS, EXIT_OK, EXIT_USAGE, Usage
+    from checker import compliance
+    from checker.discover import benchmark_name, canonical_scenario
+    from schemas import UnknownRound, load_round
+
+    try:
+        round = load_round(options.round)
+    except UnknownRound as error:
+        raise Usage(str(error)) from error
+    benchmark = benchmark_name(options.benchmark, round, {}, "closed")
+    if benchmark is None:
+        raise Usage(
+            f"{round.name} has no benchmark {options.benchmark!r}; it has {', '.join(round.benchmarks)}"
+        )
+    scenario = canonical_scenario(options.scenario, round.aliases)
+    if scenario is None:
+        raise Usage(f"unknown scenario {options.scenario!r}")
+    for folder in (options.main, options.test_dir):
+        if not folder.is_dir():
+            raise Usage(f"there is no folder {folder}")
+    name = (options.test or options.test_dir.name).upper()
+    try:
+        outcome = compliance.verify(
+            name, options.main, options.test_dir, round, benchmark, scenario, score=options.score
+        )
+    except KeyError as error:
+        raise Usage(str(error.args[0])) from error
+    verdict = {True: "TEST PASS", False: "TEST FAIL", None: "cannot be known"}[outcome.passed]
+    write(f"{name}: {verdict}\n")
+    for failure in outcome.failures:
+        write(f"  {failure}\n")
+    for note in outcome.notes:
+        write(f"  note: {note}\n")
+    if options.write:
+        try:
+            written = compliance.write(outcome, options.test_dir)
+        except OSError as error:
+            raise Usage(f"{options.test_dir} cannot be written: {error.strerror}") from error
+        say(
+            "written: " + ", ".join(str(path) for path in written)
+            if written
+            else "nothing was written"
+        )
+    return {True: EXIT_OK, False: EXIT_ERRORS, None: EXIT_USAGE}[outcome.passed]
