@@ -2,17 +2,47 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from io import FileIO
-from typing import BinaryIO
+from typing import Any, BinaryIO, overload
+
+import numpy as np
 
 from checker.model import AccuracyRun, ComplianceRun, Run
 from checker.parse.detail import DetailLog
 from checker.parse.reading import File, Unreadable, open_file
-from checker.replay import Build, MissingFact, RunFacts, matching_builds
+from checker.replay import (
+    Agreement,
+    Disagreement,
+    Generation,
+    Library,
+    LoadedSet,
+    MissingFact,
+    NotReplayed,
+    Outcome,
+    RunFacts,
+    TooLong,
+    check_loaded_set,
+    check_query_order,
+    check_sampling,
+    check_schedule,
+    query_plan,
+    sample_indices,
+    server_schedule,
+)
+from checker.replay.mt19937 import Stream
 from checker.rule import NotJudged
+
+__all__ = [
+    "LIMIT", "Disagreement", "Generation", "NotReplayed", "Records", "Replay", "TooLong",
+    "accuracy_log", "check_sampling", "order_outcome", "read_records", "replay_of",
+    "schedule_outcome", "server_schedule", "sets_outcome",
+]  # fmt: skip
 
 LIMIT = 30_000_000
 """Longest schedule that is replayed, queries."""
@@ -23,6 +53,7 @@ _RECORD = re.compile(rb'"seq_id"\s*:\s*(\d{1,15})\s*,\s*"qsl_idx"\s*:\s*(\d{1,15
 _BLOCK = 1 << 22
 _WHOLE = 256 * 1024 * 1024
 _OVERLAP = 256
+_LARGE = 1 << 62
 GAP = b"\n\n...\n\n"
 """What stands in a shortened accuracy log where its middle was."""
 
@@ -46,22 +77,158 @@ class Records:
         return None
 
 
+class Indices(Sequence[int]):
+    """Sample indices that numpy takes as they are: sets of millions are converted once."""
+
+    def __init__(self, values: list[int]) -> None:
+        self.array = np.array(values, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return int(self.array.size)
+
+    @overload
+    def __getitem__(self, at: int) -> int: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[int]: ...
+    def __getitem__(self, at: int | slice) -> int | Sequence[int]:
+        if isinstance(at, slice):
+            return [int(value) for value in self.array[at]]
+        return int(self.array[at])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(self.array, dtype=dtype) if copy else self.array
+
+
 @dataclass(slots=True)
 class Replay:
-    """The facts of one run and its loaded sets; ``builds`` are those that fit the sets."""
+    """The facts of one run, its loaded sets and what it generated."""
 
     facts: RunFacts
-    sets: list[list[int]]
+    sets: list[Sequence[int]]
     counts: list[int]
     durations: list[int]
-    _builds: list[Build] | None = None
 
     @property
-    def builds(self) -> list[Build]:
-        """The LoadGen builds whose loaded sets these are, found once."""
-        if self._builds is None:
-            self._builds = matching_builds(self.facts, self.sets) if self.sets else []
-        return self._builds
+    def schedule_key(self) -> tuple[Any, ...]:
+        """All that the generated schedule depends on: equal for twins and for most tests."""
+        facts = replace(
+            self.facts, accuracy_log_seed=0, accuracy_log_probability=0.0,
+            accuracy_log_sampling_target=0, sample_index_seed=0, qsl_seed=0,
+        )  # fmt: skip
+        return facts, tuple(map(len, self.sets)), tuple(self.counts), tuple(self.durations)
+
+
+_known: dict[tuple[Any, ...], Outcome] = {}
+
+
+def _kept(key: tuple[Any, ...], find: Callable[[], Outcome]) -> Outcome:
+    """An outcome found once: twins, tests and other systems repeat what depends on seeds alone."""
+    if key not in _known:
+        if len(_known) > 512:
+            _known.clear()
+        _known[key] = find()
+    return _known[key]
+
+
+def sets_outcome(replay: Replay) -> Outcome:
+    """`check_loaded_set` for a run; every system loads the same samples of a benchmark."""
+    facts = replay.facts
+    marks = tuple(
+        hashlib.blake2b(np.asarray(one, dtype=np.int64).tobytes(), digest_size=16).digest()
+        for one in replay.sets
+    )
+    key = (
+        "sets", facts.qsl_seed, facts.total_count, facts.performance_count, facts.accuracy_count,
+        facts.accuracy, facts.samples_per_query if facts.scenario != "Offline" else 0,
+        facts.scenario, marks,
+    )  # fmt: skip
+    return _kept(key, lambda: check_loaded_set(facts, replay.sets))
+
+
+_waits: dict[int, Any] = {}
+_WAITS_KEPT = 2_000_000
+
+
+def _unit_waits(seed: int, count: int) -> Any:
+    """``-ln(1 - u)`` of the first draws from a schedule seed: a round's runs all share them."""
+    known = _waits.get(seed)
+    if known is None or known.size < count:
+        size = min(max(2 * count, 1 << 16), _WAITS_KEPT)
+        if len(_waits) > 3:
+            _waits.clear()
+        known = _waits[seed] = -np.log(1.0 - Stream(seed).canonical(size))
+    return known[:count]
+
+
+def _plainly_agrees(replay: Replay) -> bool:
+    """Whether a Server run's schedule is quickly seen to be right; False decides nothing."""
+    facts = replay.facts
+    if facts.scenario != "Server" or facts.accuracy or facts.issue_unique or facts.issue_same:
+        return False
+    if len(replay.counts) != 1 or len(replay.durations) != 1 or len(replay.sets) != 1:
+        return False
+    count, wanted = replay.counts[0], facts.target_duration_ms * 1_000_000
+    if not 3 <= count <= _WAITS_KEPT or not 0 < facts.target_qps < math.inf or wanted <= 0:
+        return False
+    block = len(replay.sets[0]) if facts.permutation and facts.generation is Generation.V5 else 1
+    if facts.generation is not Generation.V5 or facts.permutation is None or not block:
+        return False
+    if len(replay.sets[0]) > LIMIT or facts.performance_count < 1:
+        return False
+    steps = (_unit_waits(facts.schedule_seed, count) / facts.target_qps * 1e9).astype(np.int64)
+    if int(steps.sum()) != replay.durations[0]:
+        return False
+    due = steps.cumsum()
+    least = -(-facts.min_query_count // block) * block
+    needed = max(int(np.searchsorted(due, wanted)) + 2, least)
+    return -(-needed // block) * block == count
+
+
+def schedule_outcome(replay: Replay) -> Outcome:
+    """`check_schedule` for a run; the tests of a result mostly repeat its schedule."""
+    return _kept(("schedule", *replay.schedule_key), lambda: _schedule(replay))
+
+
+def _schedule(replay: Replay) -> Outcome:
+    if _plainly_agrees(replay):
+        return Agreement(2, "exact")
+    return check_schedule(replay.facts, replay.sets, replay.counts, replay.durations, limit=LIMIT)
+
+
+def order_outcome(replay: Replay, pairs: list[tuple[int, int]]) -> Outcome:
+    """`check_query_order` for a run. An accuracy run's order is the same in every result of its
+    benchmark and scenario, so it is kept; where records differ from it the full check decides."""
+    if replay.facts.accuracy and len(replay.sets) == 1:
+        facts = replace(
+            replay.facts, target_qps=1.0, expected_latency_ns=None, target_duration_ms=0,
+            min_duration_ms=0, min_query_count=0, min_sample_count=0, accuracy_log_seed=0,
+            accuracy_log_probability=0.0, accuracy_log_sampling_target=0,
+            permutation=bool(replay.facts.permutation),
+        )  # fmt: skip
+        loaded = np.asarray(replay.sets[0], dtype=np.int64)
+        found = np.array(pairs, dtype=np.int64)
+        try:
+            expected = _order(facts, loaded.tobytes())
+        except (TooLong, ValueError):
+            expected = None
+        if expected is not None and found[:, 0].max() < expected.size:
+            if bool((expected[found[:, 0]] == found[:, 1]).all()):
+                return Agreement(len(pairs))
+    return check_query_order(replay.facts, replay.sets, pairs, limit=LIMIT)
+
+
+@lru_cache(maxsize=12)
+def _order(facts: RunFacts, loaded: bytes) -> Any:
+    """Every sample of an accuracy run in order, under the newest C++ library."""
+    samples = np.frombuffer(loaded, dtype=np.int64)
+    if not 0 < samples.size <= 1_000_000:
+        return None
+    padding = facts.samples_per_query - 1 if facts.scenario == "MultiStream" else 0
+    one = LoadedSet(samples, max(samples.size - padding, 1))
+    count = query_plan(facts, one, limit=LIMIT).sample_count
+    if not 0 < count <= 2_000_000:
+        return None
+    return sample_indices(facts, one, np.arange(count, dtype=np.int64), Library.GNU_11)
 
 
 _last: tuple[DetailLog, Replay | str] | None = None
@@ -92,13 +259,15 @@ def _read(detail: DetailLog) -> Replay | str:
         facts = RunFacts.from_log(values)
     except MissingFact as error:
         return str(error)
-    sets = []
+    sets: list[Sequence[int]] = []
     for entry in detail.all("loaded_qsl_set"):
         value = entry.value
         if not isinstance(value, list) or not set(map(type, value)) <= {int}:
             return "a loaded_qsl_set that is no list of sample indices"
-        sets.append(value)
-    if sets == [[]]:
+        if value and not -_LARGE < min(value) <= max(value) < _LARGE:
+            return "a loaded_qsl_set with numbers beyond 64 bits"
+        sets.append(Indices(value))
+    if len(sets) == 1 and not sets[0]:
         # The plain-text logs of v0.5 leave the set of an accuracy run out.
         sets = []
     counts = [entry.value for entry in detail.all("generated_query_count")]

@@ -25,12 +25,15 @@ from checker.parse.reading import (
 )
 
 MARKER = b":::MLLOG "
+_SET_HEAD = b'{"key": "loaded_qsl_set", "value": '
+_SET_TAIL = b', "time_ms":'
+_LONG = 4096
 _KEEP_PER_KEY = 10_000
 _WHOLE_FILE = 48 * 1024 * 1024
 _MAX_FAULTS = 5
 
 
-class _Metadata(msgspec.Struct):
+class _Metadata(msgspec.Struct, gc=False):
     is_error: bool = False
     is_warning: bool = False
     file: str = ""
@@ -39,75 +42,96 @@ class _Metadata(msgspec.Struct):
     tid: int = 0
 
 
-class _Record(msgspec.Struct):
+_UNSET = object()
+_NULL = msgspec.Raw(b"null")
+
+
+class Entry(msgspec.Struct, gc=False):
+    """One record of a detail log: LoadGen's JSON object, and where it stands.
+
+    line is 1-based; time_ms is LoadGen's own clock, milliseconds since the log began. The value
+    stays undecoded until a rule asks for it. (The two fields that are not in the log have names
+    that no log has, so that no log can set them.)
+    """
+
     key: str
-    value: msgspec.Raw = msgspec.Raw(b"null")
+    raw: msgspec.Raw = msgspec.field(name="value", default=_NULL)
     time_ms: float = 0.0
     event_type: str = ""
     metadata: _Metadata = msgspec.field(default_factory=_Metadata)
-
-
-_decoder = msgspec.json.Decoder(_Record)
-_SET_HEAD = MARKER + b'{"key": "loaded_qsl_set", "value": '
-_SET_TAIL = b', "time_ms":'
-_LONG = 4096
-_UNSET = object()
-
-
-class Entry:
-    """One record of a detail log.
-
-    line is 1-based; time_ms is LoadGen's own clock, milliseconds since the log began.
-    """
-
-    __slots__ = (
-        "_raw", "_value", "event_type", "is_error", "is_warning", "key", "line", "pid",
-        "source", "source_line", "tid", "time_ms",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        key: str,
-        line: int,
-        *,
-        value: Any = _UNSET,
-        raw: msgspec.Raw | None = None,
-        time_ms: float = 0.0,
-        event_type: str = "",
-        is_error: bool = False,
-        is_warning: bool = False,
-        source: str = "",
-        source_line: int = 0,
-        pid: int = 0,
-        tid: int = 0,
-    ) -> None:
-        self.key = key
-        self.line = line
-        self._value = value
-        self._raw = raw
-        self.time_ms = time_ms
-        self.event_type = event_type
-        self.is_error = is_error
-        self.is_warning = is_warning
-        self.source = source
-        self.source_line = source_line
-        self.pid = pid
-        self.tid = tid
+    line: int = msgspec.field(name="(line of the file)", default=0)
+    decoded: Any = msgspec.field(name="(decoded value)", default=_UNSET)
 
     @property
     def value(self) -> Any:
         """The logged value; decoded on first use."""
-        if self._value is _UNSET:
-            raw = bytes(self._raw) if self._raw is not None else b"null"
-            try:
-                self._value = msgspec.json.decode(raw)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                try:
-                    self._value = json.loads(raw)
-                except (ValueError, RecursionError):
-                    self._value = raw.decode("utf-8", "backslashreplace")
-            self._raw = None
-        return self._value
+        found = self.decoded
+        if found is _UNSET:
+            found = self.decoded = _decode(bytes(self.raw))
+            self.raw = _NULL
+        return found
+
+    @property
+    def is_error(self) -> bool:
+        """Whether LoadGen wrote it as an error."""
+        return self.metadata.is_error
+
+    @property
+    def is_warning(self) -> bool:
+        """Whether LoadGen wrote it as a warning."""
+        return self.metadata.is_warning
+
+    @property
+    def source(self) -> str:
+        """The LoadGen source file that wrote it."""
+        return self.metadata.file
+
+    @property
+    def source_line(self) -> int:
+        """The line in that file."""
+        return self.metadata.line_no
+
+    @property
+    def pid(self) -> int:
+        """The process that wrote it."""
+        return self.metadata.pid
+
+    @property
+    def tid(self) -> int:
+        """The thread that wrote it."""
+        return self.metadata.tid
+
+
+def _decode(raw: bytes) -> Any:
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        try:
+            return json.loads(raw)
+        except (ValueError, RecursionError):
+            return raw.decode("utf-8", "backslashreplace")
+
+
+def entry_of(
+    key: str,
+    line: int,
+    *,
+    value: Any = None,
+    time_ms: float = 0.0,
+    is_error: bool = False,
+    is_warning: bool = False,
+    source: str = "",
+    source_line: int = 0,
+    pid: int = 0,
+    tid: int = 0,
+    event_type: str = "",
+) -> Entry:
+    """A record made from values: of a text log, of a summary, of a line that strict JSON refuses."""
+    metadata = _Metadata(is_error, is_warning, source, source_line, pid, tid)
+    return Entry(key, _NULL, time_ms, event_type, metadata, line, value)
+
+
+_decoder = msgspec.json.Decoder(Entry)
 
 
 @dataclass(slots=True)
@@ -207,6 +231,8 @@ def read_detail(file: File) -> DetailLog:
     try:
         if file.size <= _WHOLE_FILE:
             data = read_bytes(file, _WHOLE_FILE)
+            if _read_whole(log, data):
+                return log
             lines: Iterator[bytes] = iter(data.split(b"\n"))
         else:
             lines = read_lines(file)
@@ -223,6 +249,45 @@ def read_detail(file: File) -> DetailLog:
             )
         )
     return log
+
+
+def _read_whole(log: DetailLog, data: bytes) -> bool:
+    """Decode a sound MLLOG file in one call; False (nothing kept) when any line is odd.
+
+    Nine tenths of a log's bytes are sample indices (``loaded_qsl_set``) that few rules look at:
+    they are cut out unread and decoded when asked for.
+    """
+    if not data.startswith(MARKER):
+        return False
+    body = data[:-1] if data.endswith(b"\n") else data
+    if body.endswith(b"\r"):
+        return False
+    lines = body.split(b"\n:::MLLOG ")
+    lines[0] = lines[0][len(MARKER) :]
+    cut: list[tuple[int, msgspec.Raw]] = []
+    for index, line in enumerate(lines):
+        if len(line) > _LONG and line.startswith(_SET_HEAD):
+            at = line.rfind(_SET_TAIL)
+            if at > 0 and line[at - 1 : at] == b"]" and b"\n" not in line:
+                cut.append((index, msgspec.Raw(line[len(_SET_HEAD) : at])))
+                lines[index] = _SET_HEAD + b"0" + line[at:]
+    joined = b"\n".join(lines)
+    if joined.count(b"\n") != len(lines) - 1:
+        return False
+    try:
+        records = _decoder.decode_lines(joined)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    if len(records) != len(lines):
+        return False
+    for index, raw in cut:
+        records[index].raw = raw
+    for number, record in enumerate(records, 1):
+        record.line = number
+        record.decoded = _UNSET
+        add(log, record)
+    log.lines = len(records)
+    return True
 
 
 def _read_lines(log: DetailLog, lines: Iterator[bytes]) -> None:
@@ -262,15 +327,6 @@ def _mllog_line(log: DetailLog, number: int, line: bytes) -> None:
             _fault(log, number, "does not begin with ':::MLLOG'", stripped)
             return
         line = stripped
-    if len(line) > _LONG and line.startswith(_SET_HEAD):
-        # Nine tenths of a log's bytes are sample indices that few rules look at: they are cut
-        # out unread and decoded when asked for.
-        at = line.rfind(_SET_TAIL)
-        if at > 0 and line[at - 1 : at] == b"]":
-            short = _short_record(line, at)
-            if short is not None:
-                add(log, _entry(short, number, msgspec.Raw(line[len(_SET_HEAD) : at])))
-                return
     try:
         record = _decoder.decode(memoryview(line)[len(MARKER) :])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -278,24 +334,10 @@ def _mllog_line(log: DetailLog, number: int, line: bytes) -> None:
         if entry is None:
             return
     else:
-        entry = _entry(record, number, record.value)
+        record.line = number
+        record.decoded = _UNSET
+        entry = record
     add(log, entry)
-
-
-def _entry(record: _Record, number: int, raw: msgspec.Raw) -> Entry:
-    meta = record.metadata
-    return Entry(
-        record.key, number, raw=raw, time_ms=record.time_ms, event_type=record.event_type,
-        is_error=meta.is_error, is_warning=meta.is_warning, source=meta.file,
-        source_line=meta.line_no, pid=meta.pid, tid=meta.tid,
-    )  # fmt: skip
-
-
-def _short_record(line: bytes, at: int) -> _Record | None:
-    try:
-        return _decoder.decode(b'{"key": "loaded_qsl_set", "value": 0' + line[at:])
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
 
 
 def add(log: DetailLog, entry: Entry) -> None:
@@ -307,12 +349,13 @@ def add(log: DetailLog, entry: Entry) -> None:
         found.append(entry)
     else:
         found[-1] = entry
-    if entry.is_error:
+    metadata = entry.metadata
+    if metadata.is_error:
         log.error_count += 1
         if len(log.errors) < 100:
             log.errors.append(entry)
-    if entry.pid:
-        log.pids.add(entry.pid)
+    if metadata.pid:
+        log.pids.add(metadata.pid)
 
 
 def _slow_record(log: DetailLog, number: int, text: bytes) -> Entry | None:
@@ -336,7 +379,7 @@ def _slow_record(log: DetailLog, number: int, text: bytes) -> Entry | None:
         return found if isinstance(found, int) else 0
 
     time = value.get("time_ms")
-    return Entry(
+    return entry_of(
         value["key"], number, value=value.get("value"),
         time_ms=float(time) if isinstance(time, int | float) and abs(time) < 1e300 else 0.0,
         event_type=str(value.get("event_type", "")), is_error=meta.get("is_error") is True,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from checker.parse.detail import DetailLog, Entry, add
+from checker.parse.detail import DetailLog, add, entry_of
 from checker.parse.reading import Fault
 
 _HEAD = re.compile(rb'^"pid": (\d+), "tid": (\d+), "ts": (-?\d+)ns : ?(.*)$', re.DOTALL)
@@ -112,7 +112,7 @@ def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[byte
             key: str, value: Any, *, error: bool = False, warning: bool = False,
             at: int = at, ts: float = ts, pid: int = pid, tid: int = tid,
         ) -> None:  # fmt: skip
-            add(log, Entry(key, at, value=value, time_ms=ts, is_error=error, is_warning=warning,
+            add(log, entry_of(key, at, value=value, time_ms=ts, is_error=error, is_warning=warning,
                            pid=pid, tid=tid))  # fmt: skip
 
         if text.startswith("ERROR"):
@@ -161,9 +161,9 @@ def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[byte
         elif text.startswith("Starting "):
             put("generic_message", text.rstrip(":"))
     if sha1:
-        add(log, Entry("loadgen_file_sha1", sha1_line, value=sha1))
+        add(log, entry_of("loadgen_file_sha1", sha1_line, value=sha1))
     if status:
-        add(log, Entry("loadgen_git_status_message", sha1_line, value="\n".join(status)))
+        add(log, entry_of("loadgen_git_status_message", sha1_line, value="\n".join(status)))
     if not matched:
         log.faults.append(
             Fault(log.path, "syntax", f"{log.path} holds no LoadGen record", 1,

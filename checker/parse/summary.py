@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from checker.parse.detail import DetailLog, Entry, add
+from checker.parse.detail import DetailLog, add, entry_of
 from checker.parse.detail_text import canonical_mode, canonical_scenario, plain_value
 from checker.parse.reading import Fault, File, Unreadable, read_text
 
@@ -230,9 +230,9 @@ def into_detail(summary: SummaryLog, detail: DetailLog) -> None:
     """
     for key, (value, _line) in summary.values.items():
         if key.startswith("result_") and key not in detail:
-            add(detail, Entry(key, 0, value=value))
+            add(detail, entry_of(key, 0, value=value))
     if summary.headline_percentile is not None:
         percent, ns, _line = summary.headline_percentile
         key = f"result_{percent:.2f}_percentile_latency_ns"
         if key not in detail:
-            add(detail, Entry(key, 0, value=ns))
+            add(detail, entry_of(key, 0, value=ns))

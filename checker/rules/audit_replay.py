@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from checker.audit.evidence import Look, near
-from checker.audit.replayed import LIMIT, Records, Replay, accuracy_log, read_records, replay_of
 from checker.model import AccuracyRun, ComplianceRun, PerformanceRun, Run
 from checker.parse.detail import DetailLog
-from checker.replay import (
-    Disagreement,
-    Generation,
-    NotReplayed,
-    TooLong,
-    check_loaded_set,
-    check_query_order,
-    check_sampling,
-    check_schedule,
-    server_schedule,
-)
 from checker.rule import ERROR, NOTE, NotJudged, Problem, rule
 from schemas.round import Round
+
+if TYPE_CHECKING:
+    from checker.audit.replayed import Records, Replay
+
+# A replay needs numpy, which a plain check does without: it is imported where a rule replays.
 
 _SEQ = re.compile(r"seq_id (\d+)")
 
@@ -43,11 +37,13 @@ def loaded_set_replayed(
     Source: LoadGen loadgen.cc: mt19937 and std::shuffle of libstdc++ (before and after 11) or libc++.
     """
     detail = _detail(run)
-    replay = replay_of(run)
-    outcome = check_loaded_set(replay.facts, replay.sets)
-    if isinstance(outcome, NotReplayed):
+    from checker.audit import replayed
+
+    replay = replayed.replay_of(run)
+    outcome = replayed.sets_outcome(replay)
+    if isinstance(outcome, replayed.NotReplayed):
         raise NotJudged
-    if isinstance(outcome, Disagreement):
+    if isinstance(outcome, replayed.Disagreement):
         look = Look(detail)
         for key in ("effective_qsl_rng_seed", "qsl_reported_total_count", "effective_performance_sample_count"):
             look.integer(key)
@@ -73,18 +69,20 @@ def schedule_replayed(
     Source: LoadGen loadgen.cc, GenerateQueries. Schedules of over 30 million queries are not judged.
     """
     detail = _detail(run)
-    replay = replay_of(run)
-    outcome = check_schedule(replay.facts, replay.sets, replay.counts, replay.durations, limit=LIMIT)
-    if isinstance(outcome, NotReplayed):
-        if f"more than {LIMIT}" not in outcome.reason:
+    from checker.audit import replayed
+
+    replay = replayed.replay_of(run)
+    outcome = replayed.schedule_outcome(replay)
+    if isinstance(outcome, replayed.NotReplayed):
+        if f"more than {replayed.LIMIT}" not in outcome.reason:
             raise NotJudged
         yield Problem(
             f"the schedule was not replayed: {outcome.reason}", path=run.detail_path,
-            line=detail.line("generated_query_count"), found=replay.counts, required=f"<= {LIMIT}",
+            line=detail.line("generated_query_count"), found=replay.counts, required=f"<= {replayed.LIMIT}",
             severity=NOTE, fix="nothing: the rest of the log was judged",
         )  # fmt: skip
         return
-    if isinstance(outcome, Disagreement):
+    if isinstance(outcome, replayed.Disagreement):
         look = Look(detail)
         for key in ("effective_schedule_rng_seed", "effective_min_query_count", "generated_query_count",
                     "generated_query_duration"):
@@ -115,19 +113,17 @@ def query_order_replayed(
     Source: LoadGen loadgen.cc, GenerateQueries. Judged from LoadGen 5.0 on.
     """
     detail = _detail(run)
-    replay = replay_of(run)
-    if replay.facts.generation is not Generation.V5:
+    from checker.audit import replayed
+
+    replay = replayed.replay_of(run)
+    if replay.facts.generation is not replayed.Generation.V5:
         raise NotJudged
     records = _records(run)
-    if replay.sets and not replay.builds:
-        # The loaded set itself is not the seed's: R201 says so, and nothing follows from it.
+    # Where the loaded set itself is not the seed's R201 says so, and nothing follows from it.
+    outcome = replayed.order_outcome(replay, records.pairs)
+    if isinstance(outcome, replayed.NotReplayed):
         raise NotJudged
-    outcome = check_query_order(
-        replay.facts, replay.sets, records.pairs, replay.builds or None, limit=LIMIT
-    )
-    if isinstance(outcome, NotReplayed):
-        raise NotJudged
-    if isinstance(outcome, Disagreement):
+    if isinstance(outcome, replayed.Disagreement):
         look = Look(detail)
         for key in ("effective_sample_index_rng_seed", "effective_qsl_rng_seed", "effective_min_query_count"):
             look.integer(key)
@@ -145,10 +141,12 @@ def query_order_replayed(
 
 
 def _records(run: Run) -> Records:
-    file = accuracy_log(run)
+    from checker.audit import replayed
+
+    file = replayed.accuracy_log(run)
     if file is None or file.state != "file" or file.size < 16:
         raise NotJudged
-    records = read_records(file)
+    records = replayed.read_records(file)
     if not records.pairs:
         raise NotJudged
     return records
@@ -164,14 +162,16 @@ def sampling_replayed(run: PerformanceRun | ComplianceRun, round: Round) -> Iter
     LoadGen 5.0 on.
     """
     detail = _detail(run)
-    replay = replay_of(run)
-    if replay.facts.accuracy or replay.facts.generation is not Generation.V5:
+    from checker.audit import replayed
+
+    replay = replayed.replay_of(run)
+    if replay.facts.accuracy or replay.facts.generation is not replayed.Generation.V5:
         raise NotJudged
     records = _records(run)
-    outcome = check_sampling(replay.facts, [seq for seq, _ in records.pairs], limit=LIMIT)
-    if isinstance(outcome, NotReplayed):
+    outcome = replayed.check_sampling(replay.facts, [seq for seq, _ in records.pairs], limit=replayed.LIMIT)
+    if isinstance(outcome, replayed.NotReplayed):
         raise NotJudged
-    if isinstance(outcome, Disagreement):
+    if isinstance(outcome, replayed.Disagreement):
         look = Look(detail)
         look.integer("effective_accuracy_log_rng_seed")
         look.integer("effective_accuracy_log_sampling_target")
@@ -201,9 +201,11 @@ def scheduled_rate_replayed(run: PerformanceRun | ComplianceRun, round: Round) -
         raise NotJudged
     look = Look(detail)
     count, rate = look.integer("result_query_count"), look.number("result_scheduled_samples_per_sec")
-    replay = replay_of(run)
+    from checker.audit import replayed
+
+    replay = replayed.replay_of(run)
     facts = replay.facts
-    if facts.accuracy or not count or count < 100 or not rate or count > LIMIT:
+    if facts.accuracy or not count or count < 100 or not rate or count > replayed.LIMIT:
         raise NotJudged
     if look.boolean("requested_server_coalesce_queries"):
         raise NotJudged
@@ -233,13 +235,15 @@ def _last_due(replay: Replay, count: int) -> tuple[float, float]:
     The whole schedule's length is one waiting time more. A waiting time over 30 times the mean has
     a chance of 1e-13, so in a long schedule the length alone says enough.
     """
+    from checker.audit import replayed
+
     facts = replay.facts
     if count > _EXACT and replay.counts == [count] and len(replay.durations) == 1:
         mean = 1e9 / facts.target_qps if facts.target_qps > 0 else 0.0
         return max(replay.durations[0] - 15 * mean, 1.0), 15 / count
     try:
-        due = server_schedule(facts.schedule_seed, facts.target_qps, 0, count - 1, limit=LIMIT)
-    except (TooLong, ValueError) as error:
+        due = replayed.server_schedule(facts.schedule_seed, facts.target_qps, 0, count - 1, limit=replayed.LIMIT)
+    except (replayed.TooLong, ValueError) as error:
         raise NotJudged from error
     if not due.duration_ns:
         raise NotJudged

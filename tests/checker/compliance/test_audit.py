@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from checker.compliance.audit import audit_config_read, differences, settings_of
-from checker.parse.detail import DetailLog, Entry, add
+from checker.parse.detail import DetailLog, add, entry_of
 from schemas.load import load_round, round_names
 
 
 def detail(**values: object) -> DetailLog:
     log = DetailLog("mlperf_log_detail.txt")
     for number, (key, value) in enumerate(values.items(), 1):
-        add(log, Entry(key, number, value=value))
+        add(log, entry_of(key, number, value=value))
     return log
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from checker.compliance import performance
-from checker.parse.detail import DetailLog, Entry, add
+from checker.parse.detail import DetailLog, add, entry_of
 
 
 def detail(**values: float) -> DetailLog:
     log = DetailLog("mlperf_log_detail.txt")
     for number, (key, value) in enumerate(values.items(), 1):
-        add(log, Entry(key.replace("__", "."), number, value=value))
+        add(log, entry_of(key.replace("__", "."), number, value=value))
     return log
 
 

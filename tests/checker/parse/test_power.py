@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checker.parse.detail import DetailLog, Entry, add
+from checker.parse.detail import DetailLog, add, entry_of
 from checker.parse.power import (
     PowerLogs,
     read_power,
@@ -90,8 +90,8 @@ def test_ptdaemon_messages(tmp_path: Path) -> None:
 
 def detail(begin: str, end: str) -> DetailLog:
     log = DetailLog("mlperf_log_detail.txt")
-    add(log, Entry("power_begin", 1, value=begin))
-    add(log, Entry("power_end", 2, value=end))
+    add(log, entry_of("power_begin", 1, value=begin))
+    add(log, entry_of("power_end", 2, value=end))
     return log
 
 
