@@ -97,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     _demo_parser(commands)
     _truncate_parser(commands)
     _compliance_parser(commands)
+    _completion_parser(commands)
     return parser
 
 
@@ -683,3 +684,33 @@ def _demo(options: argparse.Namespace) -> int:
     from assay.measure import demo
 
     return demo(options, _write, _say)
+
+
+# --- completion --------------------------------------------------------------------------------
+
+
+def _completion_parser(commands: Any) -> None:
+    completion = commands.add_parser(
+        "completion", help="print a completion script for a shell", allow_abbrev=False
+    )
+    completion.add_argument(
+        "shell", choices=("bash", "zsh", "fish"), help="source what is printed, or save it"
+    )
+    completion.set_defaults(handler=_completion)
+
+
+def _completion(options: argparse.Namespace) -> int:
+    import reports
+    from assay.completion import script
+    from checker.rule import FAMILIES
+    from checker.rules import RULES
+    from schemas import round_names
+
+    rounds = round_names()
+    rules = [*FAMILIES, *(rule.id for rule in RULES)]
+    values = {
+        "round": rounds, "diff": rounds, "format": reports.FORMATS,
+        "rule": rules, "select": rules, "ignore": rules,
+    }  # fmt: skip
+    _write(script(options.shell, _parser(), values))
+    return EXIT_OK

@@ -434,7 +434,7 @@ def audit(
     findings.extend(compare([t for part in parts for t in part.traces], rules, options.since))
     findings = apply_waivers(findings, options.waivers)
     findings = sorted(set_order(findings), key=finding_order)
-    rows = []
+    rows: list[ResultRow] = []
     for part in parts:
         own = findings
         if part.label:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from runner.errors import (
         BackendError,
         DatasetError,
+        HopelessRun,
         InferenceError,
         Interrupted,
         OutputError,
@@ -39,8 +40,9 @@ if TYPE_CHECKING:
         UserConfError,
     )
     from runner.progress import Event, Progress, Silent
-    from runner.reference import Outcome, Plan, run_benchmark
+    from runner.reference import Outcome, Plan, foresee, iter_benchmark, run_benchmark
     from runner.run import Job, Measurement, measure
+    from runner.search import Search
     from runner.settings import SCENARIOS, RunSettings, parse_user_conf
     from runner.submission import truncate_accuracy_log, write_result, write_system
     from runner.system import default_system_name, describe_system
@@ -50,6 +52,7 @@ _HOME = {
     "get_benchmark": "runner.benchmarks",
     "BackendError": "runner.errors",
     "DatasetError": "runner.errors",
+    "HopelessRun": "runner.errors",
     "InferenceError": "runner.errors",
     "Interrupted": "runner.errors",
     "OutputError": "runner.errors",
@@ -63,9 +66,12 @@ _HOME = {
     "Silent": "runner.progress",
     "Outcome": "runner.reference",
     "Plan": "runner.reference",
+    "foresee": "runner.reference",
+    "iter_benchmark": "runner.reference",
     "run_benchmark": "runner.reference",
     "Job": "runner.run",
     "Measurement": "runner.run",
+    "Search": "runner.search",
     "measure": "runner.run",
     "SCENARIOS": "runner.settings",
     "RunSettings": "runner.settings",
@@ -82,6 +88,7 @@ __all__ = [
     "BackendError",
     "DatasetError",
     "Event",
+    "HopelessRun",
     "InferenceError",
     "Interrupted",
     "Job",
@@ -94,13 +101,16 @@ __all__ = [
     "RunFailed",
     "RunSettings",
     "RunnerError",
+    "Search",
     "SettingsError",
     "Silent",
     "UserConfError",
     "benchmark_names",
     "default_system_name",
     "describe_system",
+    "foresee",
     "get_benchmark",
+    "iter_benchmark",
     "measure",
     "parse_user_conf",
     "run_benchmark",

@@ -100,6 +100,7 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     from runner.settings import RunSettings, calibrate, to_loadgen, user_conf_text
     from runner.sut import make_sut
     from runner.system import free_memory_bytes
+    from runner.watch import Watch
 
     settings = RunSettings(**job["settings"])
     folder = Path(job["folder"])
@@ -111,6 +112,10 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     library = Library(dataset)
     total = len(dataset)
     held = min(job["performance_sample_count"], total)
+    if sys.platform == "linux" and settings.scenario == "Server":
+        # LoadGen sleeps until each query is due, and a worker until a batch's deadline; the
+        # kernel's 50 us of slack would be latency.  Threads made from here on inherit it.
+        ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
 
     channel.enter("warm-up")
     batch = {"SingleStream": 1, "Server": 1, "MultiStream": 8}.get(
@@ -140,7 +145,18 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     audit = settings.audit_conf or str(folder / "no-audit.config")
 
     size = batch if settings.scenario == "MultiStream" else job["batch_size"]
-    sut = make_sut(settings.scenario, benchmark, backend, library, size, channel.fail)
+    limits = _limits(settings, test, hints)
+    sut = make_sut(
+        settings.scenario,
+        benchmark,
+        backend,
+        library,
+        size,
+        channel.fail,
+        workers=job["workers"],
+        deadline_us=job["batch_deadline_us"],
+        limit_s=limits.limit_s if limits else float("inf"),
+    )
 
     def load(indices: list[int]) -> None:
         try:
@@ -153,13 +169,11 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
 
     handle = lg.ConstructFastSUT(sut.issue, sut.flush)
     samples = lg.ConstructQSL(total, held, load, library.unload)
-    if sys.platform == "linux" and settings.scenario == "Server":
-        # LoadGen sleeps until each query is due; the kernel's 50 us of slack would be latency.
-        ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
     stop = threading.Event()
     began = time.monotonic()
+    watch = Watch(limits) if limits and job["early_stop"] else None
     reporter = threading.Thread(
-        target=_report, args=(channel, sut, began, stop), name="reporter", daemon=True
+        target=_report, args=(channel, sut, began, stop, watch), name="reporter", daemon=True
     )
     gc.collect()
     gc.freeze()
@@ -200,9 +214,45 @@ def _warm_up(library: Any, backend: Any, benchmark: Any, batch: int, seconds: fl
     )
 
 
-def _report(channel: Channel, sut: Any, began: float, stop: threading.Event) -> None:
+def _limits(settings: Any, test: Any, hints: Any) -> Any:
+    """What to hold the run to while it lasts; None where LoadGen's end says all."""
+    from runner.watch import Limits, most_queries
+
+    # A compliance test changes what is issued and how much of it; it is short enough to end.
+    if settings.mode != "performance" or settings.audit_conf:
+        return None
+    duration = test.min_duration_ms / 1000
+    if settings.scenario == "Server":
+        return Limits(
+            "Server",
+            duration,
+            most_queries(test.server_target_qps, duration, test.min_query_count),
+            1 - test.server_target_latency_percentile,
+            test.server_target_latency_ns / 1e9,
+        )
+    if settings.scenario == "Offline":
+        return Limits("Offline", duration, hints.queries)
+    return None
+
+
+def _report(channel: Channel, sut: Any, began: float, stop: threading.Event, watch: Any) -> None:
+    from runner.errors import HopelessRun
+
     while not stop.wait(REPORT_EVERY_S):
-        channel.send("progress", samples=sut.done, elapsed=time.monotonic() - began)
+        now, done = time.monotonic() - began, sut.done
+        issued, late = getattr(sut, "issued", 0), getattr(sut, "late", 0)
+        recent = getattr(sut, "recent", None)
+        latency = None
+        if recent:
+            ordered = sorted(recent.copy())
+            latency = ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
+        channel.send(
+            "progress", samples=done, elapsed=now, issued=issued, late=late, latency=latency
+        )
+        why = watch.verdict(now, done, issued, late) if watch else None
+        if why:
+            message = f"ended early, because it can only become INVALID: {why}."
+            channel.fail(HopelessRun(message))
 
 
 if __name__ == "__main__":

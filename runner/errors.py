@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 class RunnerError(Exception):
     """Base of every error the runner raises on purpose."""
@@ -37,6 +39,20 @@ class InferenceError(RunnerError):
 
 class ResourceError(RunnerError):
     """The run needs more memory or disk than the machine has free."""
+
+
+class HopelessRun(RunnerError):
+    """A performance run that was ended early, because it could only become INVALID.
+
+    `values`: the user.conf settings that were in effect; `rate`: samples per second so far.
+    """
+
+    def __init__(
+        self, message: str, values: Mapping[str, float] | None = None, rate: float = 0.0
+    ) -> None:
+        super().__init__(message)
+        self.values = dict(values or {})
+        self.rate = rate
 
 
 class RunFailed(RunnerError):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-Phase = Literal["start", "load", "warm-up", "ready", "running", "done", "warning", "failed"]
+Phase = Literal[
+    "start", "load", "warm-up", "ready", "running", "done", "warning", "failed", "search"
+]
 
 
 @dataclass(frozen=True)
@@ -13,9 +15,12 @@ class Event:
     """One step of a run.
 
     `phase`: "start", "load" (model and data set), "warm-up", "ready" (LoadGen begins; `message`
-    holds the estimate), "running" (about twice a second), "warning", "done", "failed".
+    holds the estimate), "running" (about twice a second), "warning", "done", "failed",
+    "search" (a step of the search for a load).
     `samples`: answered so far; `rate`: samples per second so far; `elapsed_s` since LoadGen
-    began; `remaining_s`: estimated, None when not known.
+    began; `remaining_s`: estimated, None when not known.  `latency_ms`: of a query, so far: the
+    mean in SingleStream and MultiStream, the 99th percentile of the latest in Server, else None;
+    `late`: answered after Server's limit; `waiting`: issued and not answered (Server).
     """
 
     phase: Phase
@@ -27,6 +32,9 @@ class Event:
     rate: float = 0.0
     elapsed_s: float = 0.0
     remaining_s: float | None = None
+    latency_ms: float | None = None
+    late: int = 0
+    waiting: int = 0
 
 
 class Progress(Protocol):

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import re
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from runner import compliance, logs
 from runner.benchmarks import get_benchmark
 from runner.benchmarks.base import Benchmark, Score
-from runner.errors import OutputError, RunnerError, SettingsError
-from runner.progress import Event, Progress, Silent
+from runner.compliance import ComplianceRun, run_test, tests_of
+from runner.datasets import Dataset
+from runner.errors import HopelessRun, OutputError, RunFailed, RunnerError, SettingsError
+from runner.layout import Places, check_name, get_round, places
+from runner.progress import Event, Phase, Progress, Silent
 from runner.run import Job, Measurement, measure
-from runner.settings import SCENARIOS, Mode, RunSettings
-from runner.submission import (
-    check_name,
-    home,
-    refuse_occupied,
-    result_folder,
-    write_result,
-    write_system,
-)
+from runner.search import Found, ProbeLog, Search, confirmations, estimate, find
+from runner.settings import DEFAULT_DURATION_MS, SCENARIOS, Mode, RunSettings
+from runner.submission import Paper, refuse_occupied, write_result, write_system
 from runner.system import default_system_name, describe_system
 
-Status = Literal["valid", "invalid", "gate-missed", "failed"]
+Status = Literal["valid", "invalid", "not-compliant", "gate-missed", "failed"]
+PERCENTILE = 0.99  # of Server's queries must be in time
+START_S = 1.5  # what every run takes beside LoadGen: process, model, data, warm-up
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,15 @@ class Plan:
         measure_anyway: measure performance although the gate was missed; the result then goes
             into the open division.
         overwrite: replace older results of the same names.
-        attempts: how often a performance run is made that was INVALID by a hint of the warm-up.
+        attempts: how often a performance run is made that was INVALID by a hint of the warm-up,
+            and a compliance test that differed by its speed alone.
+        round: whose layout, and whose compliance tests; None: the newest.
+        task: the round's benchmark that this one is, or stands for in the open division; None:
+            the benchmark's own name.
+        compliance: run the compliance tests that the round asks for.
+        search: how to search for the load (`--find-qps`); None: no search.
+        workers, batch_deadline_us, early_stop: see `runner.run.Job`.
+        command: the command line, to be shown in the README.
     """
 
     benchmark: str
@@ -84,6 +94,14 @@ class Plan:
     measure_anyway: bool = False
     overwrite: bool = False
     attempts: int = 3
+    round: str | None = None
+    task: str | None = None
+    compliance: bool = False
+    search: Search | None = None
+    workers: int = 1
+    batch_deadline_us: float = 0.0
+    early_stop: bool = True
+    command: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,8 +109,10 @@ class Outcome:
     """What became of one scenario.
 
     Attributes:
-        status: "valid"; "invalid" (LoadGen says so; it lies in the tree); "gate-missed" (no
-            performance was measured); "failed" (no result, `message` says why).
+        status: "valid"; "invalid" (LoadGen says so and it lies in the tree, or the run was
+            ended early and does not); "not-compliant" (a compliance test did not pass; it lies
+            in the tree, with the texts that say why); "gate-missed" (no performance was
+            measured); "failed" (no result, `message` says why).
         division: where the result lies: a missed gate moves it to "open".
         score: the accuracy; None where the accuracy run failed.
         metric, unit: what the scenario is ranked by; None where it was not measured.
@@ -112,6 +132,8 @@ class Outcome:
     message: str = ""
     accuracy_run: Measurement | None = None
     performance_run: Measurement | None = None
+    tests: tuple[ComplianceRun, ...] = ()
+    found: Found | None = None
 
 
 def run_benchmark(plan: Plan, progress: Progress | None = None) -> list[Outcome]:
@@ -137,19 +159,82 @@ def iter_benchmark(plan: Plan, progress: Progress | None = None) -> Iterator[Out
     divisions = {plan.division, "open"} if plan.measure_anyway else {plan.division}
     for scenario in plan.scenarios:
         _job(plan, benchmark, scenario, "performance").settings.conf()
+        if plan.compliance:
+            tests_of(get_round(plan.round), plan.task or benchmark.name, scenario)
         for division in divisions:
-            place = result_folder(
-                home(plan.out, division, plan.submitter), system, benchmark, scenario
-            )
+            place = _places(plan, division, system, benchmark, scenario).result
             if not plan.overwrite:
                 refuse_occupied(place)
     runs = _runs_folder(plan.out)
     listener = progress or Silent()
     try:
         for scenario in plan.scenarios:
-            yield _scenario(plan, benchmark, system, scenario, runs / scenario, listener)
+            yield _Scenario(plan, benchmark, system, scenario, runs / scenario, listener).run()
     finally:
         _remove_empty(runs)
+
+
+def _places(plan: Plan, division: str, system: str, benchmark: Benchmark, scenario: str) -> Places:
+    task = plan.task or benchmark.name
+    directory = benchmark.name if division == "open" else task
+    implementation = re.sub(r"[^A-Za-z0-9]+", "-", plan.backend).strip("-")
+    return places(
+        get_round(plan.round),
+        plan.out,
+        division,
+        plan.submitter,
+        system,
+        directory,
+        scenario,
+        implementation,
+    )
+
+
+def foresee(plan: Plan) -> str:
+    """What the plan will take, before anything is known of the machine's speed; one line."""
+    benchmark = get_benchmark(plan.benchmark)
+    least = most = 0.0
+    parts = []
+    runs = tests = 0
+    for scenario in plan.scenarios:
+        settings = _job(plan, benchmark, scenario, "performance").settings
+        full = settings.given().get("min_duration", DEFAULT_DURATION_MS) / 1000
+        low, high = START_S, START_S
+        if plan.search is not None:
+            search = estimate(plan.search, scenario, full)
+            low, high = low + search[0], high + search[1]
+        else:
+            low, high = low + full + START_S, high + plan.attempts * (full + START_S)
+        if plan.compliance:
+            asked = tests_of(get_round(plan.round), plan.task or benchmark.name, scenario)
+            tests += len(asked)
+            low += len(asked) * (full + START_S)
+            high += plan.attempts * len(asked) * (full + START_S)
+        runs += 2
+        least, most = least + low, most + high
+    parts.append(f"{runs} runs (accuracy and performance)")
+    if tests:
+        parts.append(f"{tests} compliance tests")
+    if plan.search is not None:
+        parts.append("a search for the load each")
+    size = 0
+    for tensor in benchmark.inputs:
+        bits = re.search(r"\d+$", tensor.dtype)
+        values = math.prod(n for n in tensor.shape if n is not None)
+        size += values * (int(bits[0]) if bits else 8) // 8
+    held = (plan.performance_sample_count or benchmark.performance_sample_count) * size
+    return (
+        f"{', '.join(plan.scenarios)}: {', '.join(parts)}; at least {duration_text(least)} and "
+        f"the accuracy runs' own time, up to {duration_text(most)} if all is repeated; "
+        f"{held / 1e6:.0f} MB of samples in memory"
+    )
+
+
+def duration_text(seconds: float) -> str:
+    """Seconds as a person says them."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _runs_folder(out: Path) -> Path:
@@ -218,109 +303,297 @@ def _job(plan: Plan, benchmark: Benchmark, scenario: str, mode: Mode) -> Job:
         data=str(plan.data) if plan.data else None,
         batch_size=plan.batch_size,
         performance_sample_count=plan.performance_sample_count,
+        workers=plan.workers,
+        batch_deadline_us=plan.batch_deadline_us,
+        early_stop=plan.early_stop,
     )
 
 
-def _scenario(
-    plan: Plan,
-    benchmark: Benchmark,
-    system: str,
-    scenario: str,
-    runs: Path,
-    listener: Progress,
-) -> Outcome:
-    outcome = Outcome(benchmark.name, scenario, "failed", plan.division, gate=plan.gate)
-    try:
-        accuracy = measure(_job(plan, benchmark, scenario, "accuracy"), runs / "accuracy", listener)
-        outcome = replace(outcome, accuracy_run=accuracy, path=accuracy.folder)
-        if not accuracy.valid:
-            return replace(outcome, message="; ".join(accuracy.reasons))
-        dataset = benchmark.make_dataset(plan.data)
-        score = benchmark.score(accuracy.folder / "mlperf_log_accuracy.json", dataset)
-        outcome = replace(outcome, score=score)
-        notes: tuple[str, ...] = ()
-        if plan.gate is not None and not score.value >= plan.gate:
-            missed = (
-                f"found {score.metric} = {score.value:.6g}; asked for at least {plan.gate:.6g} "
-                f"({plan.gate - score.value:.3g} short)"
-            )
-            if not plan.measure_anyway:
-                return replace(
-                    outcome,
-                    status="gate-missed",
-                    message=f"{missed}; the performance was not measured.",
+class _Scenario:
+    """One scenario of a plan, from the accuracy run to the result in the tree."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        benchmark: Benchmark,
+        system: str,
+        scenario: str,
+        runs: Path,
+        listener: Progress,
+    ) -> None:
+        self.plan, self.benchmark, self.system, self.scenario = plan, benchmark, system, scenario
+        self.runs, self.listener = runs, listener
+        self.notes: list[str] = []
+        self.found: Found | None = None
+
+    def say(self, text: str, phase: Phase = "warning") -> None:
+        self.listener.on_event(
+            Event(phase, self.benchmark.name, self.scenario, "performance", text)
+        )
+
+    def run(self) -> Outcome:
+        """Everything; what went wrong is in the outcome."""
+        plan = self.plan
+        outcome = Outcome(
+            self.benchmark.name, self.scenario, "failed", plan.division, gate=plan.gate
+        )
+        try:
+            job = _job(plan, self.benchmark, self.scenario, "accuracy")
+            accuracy = measure(job, self.runs / "accuracy", self.listener)
+            outcome = replace(outcome, accuracy_run=accuracy, path=accuracy.folder)
+            if not accuracy.valid:
+                return replace(outcome, message="; ".join(accuracy.reasons))
+            dataset = self.benchmark.make_dataset(plan.data)
+            score = self.benchmark.score(accuracy.folder / logs.ACCURACY, dataset)
+            outcome = replace(outcome, score=score)
+            if plan.gate is not None and not score.value >= plan.gate:
+                missed = (
+                    f"found {score.metric} = {score.value:.6g}; asked for at least "
+                    f"{plan.gate:.6g} ({plan.gate - score.value:.3g} short)"
                 )
-            outcome = replace(outcome, division="open")
-            notes = (f"The accuracy gate was missed: {missed}; no closed-division result.",)
-        performance = _performance(plan, benchmark, scenario, runs, listener)
-        folder = home(plan.out, outcome.division, plan.submitter)
+                if not plan.measure_anyway:
+                    return replace(
+                        outcome,
+                        status="gate-missed",
+                        message=f"{missed}; the performance was not measured.",
+                    )
+                outcome = replace(outcome, division="open")
+                self.notes.append(
+                    f"The accuracy gate was missed: {missed}; no closed-division result."
+                )
+            gate_notes = tuple(self.notes)
+            performance = self.measured()
+            tests: tuple[ComplianceRun, ...] = ()
+            if plan.compliance and performance.valid:
+                performance, tests = self.comply(performance, accuracy, dataset)
+            path = self.write(outcome.division, accuracy, performance, score, tests)
+            failed = compliance.summary(tests)
+            if plan.compliance and not performance.valid:
+                failed = "the compliance tests were not run, because the run is not VALID"
+            status: Status = "valid" if performance.valid else "invalid"
+            return replace(
+                outcome,
+                status="not-compliant" if performance.valid and failed else status,
+                metric=performance.metric,
+                unit=performance.unit,
+                path=path,
+                message="; ".join((*gate_notes, *performance.reasons, *([failed] * bool(failed)))),
+                performance_run=replace(performance, folder=path / "performance" / "run_1"),
+                accuracy_run=replace(accuracy, folder=path / "accuracy"),
+                tests=tests,
+                found=self.found,
+            )
+        except HopelessRun as error:
+            return replace(
+                outcome, status="invalid", message=str(error), path=self.runs, found=self.found
+            )
+        except RunnerError as error:
+            return replace(
+                outcome, status="failed", message=str(error), path=self.runs, found=self.found
+            )
+
+    def measured(self) -> Measurement:
+        """The performance run: with a searched load, or as asked."""
+        plan = self.plan
+        job = _job(plan, self.benchmark, self.scenario, "performance")
+        if plan.search is None:
+            return self.performance(job)
+        full = job.settings.given().get("min_duration", DEFAULT_DURATION_MS) / 1000
+        low, high = estimate(plan.search, self.scenario, full)
+        self.say(
+            f"the search takes about {duration_text(low)} with its full run, at most "
+            f"{duration_text(high)}",
+            "search",
+        )
+        log = ProbeLog(
+            plan.out.with_name(plan.out.name + ".search")
+            / f"{self.benchmark.name}-{self.scenario}.jsonl",
+            self.signature(job),
+        )
+        found = find(
+            plan.search,
+            job,
+            self.runs,
+            log,
+            self.listener,
+            lambda text: self.say(text, "search"),
+            PERCENTILE,
+        )
+        self.found = found
+        self.say(found.text, "search")
+        return self.confirm(plan.search, job, found, log)
+
+    def signature(self, job: Job) -> dict[str, Any]:
+        """What the probes of a search depend on."""
+        model = Path(job.model) if job.model else None
+        settings = job.settings
+        return {
+            "benchmark": self.benchmark.name,
+            "scenario": self.scenario,
+            "backend": job.backend,
+            "backend_options": dict(job.backend_options),
+            "model": [model.name, model.stat().st_size] if model and model.exists() else None,
+            "batch_size": job.batch_size,
+            "workers": job.workers,
+            "batch_deadline_us": job.batch_deadline_us,
+            "target_latency_ms": settings.target_latency_ms,
+            "user_conf": settings.user_conf,
+            "search": asdict(self.plan.search) if self.plan.search else None,
+            "system": self.system,
+        }
+
+    def confirm(self, search: Search, job: Job, found: Found, log: ProbeLog) -> Measurement:
+        """Full runs at the value found and, where they are not VALID, on the safer side of it."""
+        last: Measurement | None = None
+        hopeless: HopelessRun | None = None
+        for number, value in enumerate(confirmations(search, found, self.scenario), 1):
+            text = (
+                f"# {found.key} was found by a search: {found.text}.\n"
+                f"# Full run {number} of at most {search.confirmations}.\n"
+                f"{job.settings.model}.{self.scenario}.{found.key} = {value:g}\n"
+            )
+            own = job.settings.user_conf.rstrip("\n")
+            settings = replace(
+                job.settings, user_conf=f"{own}\n{text}" if own else text, target_qps=None
+            )
+            folder = self.runs / "performance"
+            shutil.rmtree(folder, ignore_errors=True)
+            try:
+                last = measure(replace(job, settings=settings), folder, self.listener)
+            except HopelessRun as error:
+                hopeless = error
+                log.note("confirmation", value=value, valid=False, reason=str(error))
+                self.say(f"the full run at {value:g} was ended: {error}", "search")
+                continue
+            log.note(
+                "confirmation", value=value, valid=last.valid, metric=last.metric,
+                reason="; ".join(last.reasons),
+            )  # fmt: skip
+            said = "VALID" if last.valid else f"not VALID ({'; '.join(last.reasons)})"
+            self.say(f"the full run at {value:g} is {said}", "search")
+            if last.valid:
+                log.note("confirmed", value=value, metric=last.metric)
+                self.notes.append(f"The load was searched: {found.text}.")
+                return last
+        if last is not None and last.folder.exists():
+            return last
+        raise hopeless or RunFailed("the search allows no full run; asked for 1 or more.")
+
+    def performance(self, job: Job) -> Measurement:
+        """The performance run, again where only a hint of ours made it INVALID."""
+        plan, folder = self.plan, self.runs / "performance"
+        for attempt in range(1, plan.attempts + 1):
+            shutil.rmtree(folder, ignore_errors=True)
+            better: tuple[RunSettings, str] | None
+            try:
+                result = measure(job, folder, self.listener)
+            except HopelessRun as error:
+                better = hint_after(error, job.settings)
+                if better is None or attempt == plan.attempts:
+                    raise
+            else:
+                better = None if result.valid else better_hint(result)
+                if better is None or attempt == plan.attempts:
+                    return result
+            settings, why = better
+            self.say(f"{why}; repeating the run")
+            job = replace(job, settings=settings)
+        raise SettingsError(f"found attempts={plan.attempts}; asked for 1 or more.")
+
+    def comply(
+        self, performance: Measurement, accuracy: Measurement, dataset: Dataset
+    ) -> tuple[Measurement, tuple[ComplianceRun, ...]]:
+        """The compliance tests; again where the speed alone differed, which noise does too."""
+        plan, round = self.plan, get_round(self.plan.round)
+        task = plan.task or self.benchmark.name
+        names = tests_of(round, task, self.scenario)
+        done: dict[str, ComplianceRun] = {}
+        for attempt in range(1, plan.attempts + 1):
+            for name in names:
+                if name in done and done[name].passed is True:
+                    continue
+                done[name] = run_test(
+                    name, round, task, performance.job, self.runs, performance, accuracy,
+                    self.benchmark, dataset, self.listener,
+                )  # fmt: skip
+            failed = [test for test in done.values() if test.passed is not True]
+            if not failed or attempt == plan.attempts or not all(t.by_speed for t in failed):
+                break
+            why = compliance.summary(failed)
+            self.notes.append(f"Made again, since only the speed differed: {why}.")
+            if attempt == plan.attempts - 1:
+                # Perhaps it was the submitted run that was disturbed.
+                self.say(f"{why}; repeating the performance run and its tests")
+                settings = replace(performance.job.settings, user_conf=performance.user_conf)
+                shutil.rmtree(performance.folder, ignore_errors=True)
+                job = replace(performance.job, settings=settings)
+                performance = measure(job, performance.folder, self.listener)
+                done.clear()
+                if not performance.valid:
+                    break
+            else:
+                self.say(f"{why}; repeating the test")
+        return performance, tuple(done[name] for name in names if name in done)
+
+    def write(
+        self,
+        division: str,
+        accuracy: Measurement,
+        performance: Measurement,
+        score: Score,
+        tests: tuple[ComplianceRun, ...],
+    ) -> Path:
+        """The result into the tree, and the system's description if there is none."""
+        plan = self.plan
+        target = _places(plan, division, self.system, self.benchmark, self.scenario)
         path = write_result(
-            folder,
-            system,
-            benchmark,
+            target,
+            self.benchmark,
             accuracy,
             performance,
             score,
-            precision=plan.precision if plan.backend != "dummy" else "none",
-            notes=notes,
+            Paper(
+                precision=plan.precision if plan.backend != "dummy" else "none",
+                notes=tuple(self.notes),
+                command=plan.command,
+                task=plan.task,
+                round=plan.round or "",
+            ),
+            tests,
             overwrite=plan.overwrite,
         )
-        _describe(plan, outcome.division, system, folder, performance)
-        return replace(
-            outcome,
-            status="valid" if performance.valid else "invalid",
-            metric=performance.metric,
-            unit=performance.unit,
-            path=path,
-            message="; ".join((*notes, *performance.reasons)),
-            performance_run=replace(performance, folder=path / "performance" / "run_1"),
-            accuracy_run=replace(accuracy, folder=path / "accuracy"),
+        if not target.system.exists() or plan.overwrite:
+            # Else left alone: a submitter may have completed it by hand since.
+            self.describe(division, target, performance.framework)
+        return path
+
+    def describe(self, division: str, target: Places, framework: str) -> None:
+        plan = self.plan
+        write_system(
+            target.system,
+            describe_system(
+                system_name=self.system,
+                submitter=plan.submitter,
+                division=division,
+                framework=framework,
+                system_type=plan.system_type,
+                status=plan.status,
+                uses_accelerator="CUDA" in framework or "ensorR" in framework,
+                storage=target.home,
+            ),
         )
-    except RunnerError as error:
-        return replace(outcome, status="failed", message=str(error), path=runs)
 
 
-def _describe(
-    plan: Plan, division: str, system: str, folder: Path, performance: Measurement
-) -> None:
-    path = folder / "systems" / f"{system}.json"
-    if path.exists() and not plan.overwrite:
-        return  # a submitter may have completed it by hand since
-    framework = performance.framework
-    write_system(
-        folder,
-        system,
-        describe_system(
-            system_name=system,
-            submitter=plan.submitter,
-            division=division,
-            framework=framework,
-            system_type=plan.system_type,
-            status=plan.status,
-            uses_accelerator="CUDA" in framework or "Tensorrt" in framework,
-            storage=folder,
-        ),
-    )
-
-
-def _performance(
-    plan: Plan, benchmark: Benchmark, scenario: str, runs: Path, listener: Progress
-) -> Measurement:
-    """The performance run, again where only a hint of ours made it INVALID."""
-    job = _job(plan, benchmark, scenario, "performance")
-    for attempt in range(1, plan.attempts + 1):
-        folder = runs / ("performance" if attempt == 1 else f"performance-{attempt}")
-        result = measure(job, folder, listener)
-        better = None if result.valid else better_hint(result)
-        if better is None or attempt == plan.attempts:
-            return result
-        settings, why = better
-        listener.on_event(
-            Event("warning", benchmark.name, scenario, "performance", f"{why}; repeating the run")
-        )
-        shutil.rmtree(folder, ignore_errors=True)
-        job = replace(job, settings=settings)
-    raise SettingsError(f"found attempts={plan.attempts}; asked for 1 or more.")
+def hint_after(error: HopelessRun, settings: RunSettings) -> tuple[RunSettings, str] | None:
+    """As `better_hint`, for a run that was ended early."""
+    asked = error.values.get("target_qps")
+    if "target_qps" in settings.given() or not asked:
+        return None
+    if settings.scenario == "Server":
+        return replace(settings, target_qps=0.4 * asked), str(error)
+    if not error.rate:
+        return None
+    return replace(settings, target_qps=1.3 * error.rate), str(error)
 
 
 def better_hint(result: Measurement) -> tuple[RunSettings, str] | None:

@@ -17,9 +17,9 @@ from typing import Any
 
 from runner import errors, logs
 from runner.benchmarks import get_benchmark
-from runner.errors import Interrupted, OutputError, RunFailed, RunnerError
+from runner.errors import Interrupted, OutputError, RunFailed, RunnerError, SettingsError
 from runner.progress import Event, Progress, Silent
-from runner.settings import MODES, RunSettings
+from runner.settings import MODES, SAMPLES_PER_QUERY, RunSettings
 
 FREE_DISK = 64 * 2**20  # bytes to leave on the disk beyond what the logs need
 OUTPUT_LOG = "process_output.txt"
@@ -38,6 +38,9 @@ class Job:
         batch_size: samples in one inference (Offline), at most (Server); None: the benchmark's.
         performance_sample_count: samples held in memory; None: the benchmark's.
         warm_up_s: how long to measure before the run, to choose LoadGen's hints.
+        workers: inferences at the same time (Server, Offline).
+        batch_deadline_us: how long the first query of a batch may wait for more (Server).
+        early_stop: end a performance run as soon as it can only become INVALID.
     """
 
     benchmark: str
@@ -49,6 +52,15 @@ class Job:
     batch_size: int | None = None
     performance_sample_count: int | None = None
     warm_up_s: float = 0.3
+    workers: int = 1
+    batch_deadline_us: float = 0.0
+    early_stop: bool = True
+
+    def __post_init__(self) -> None:
+        for name, least in (("batch_size", 1), ("workers", 1), ("batch_deadline_us", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise SettingsError(f"found {name}={value}; asked for {least} or more.")
 
 
 @dataclass(frozen=True)
@@ -95,6 +107,7 @@ def measure(job: Job, folder: Path, progress: Progress | None = None) -> Measure
         OutputError: the folder exists, cannot be written, or the disk is too full.
         SettingsError, ResourceError, BackendError, DatasetError: found before LoadGen began.
         InferenceError: an inference raised or gave unusable outputs; the run was ended there.
+        HopelessRun: a performance run was ended, because it could only become INVALID.
         RunFailed: the process died or the logs are not whole.
         Interrupted: Ctrl-C.
     """
@@ -210,6 +223,9 @@ class _Child:
         self._staging = staging
         self._where = where
         self._estimate: float | None = None
+        self._queries = 0
+        self._values: dict[str, float] = {}
+        self._rate = 0.0
         self._warnings: list[str] = []
 
     def run(self) -> dict[str, Any]:
@@ -275,7 +291,8 @@ class _Child:
             self._warnings.append(event["message"])
             self._where.say("warning", event["message"])
         elif kind == "ready":
-            self._estimate = event["seconds"]
+            self._estimate, self._queries = event["seconds"], event["queries"]
+            self._values = event["values"]
             text = f"{event['total']} samples in the data set"
             if self._job.settings.mode == "performance":
                 text = (
@@ -284,14 +301,27 @@ class _Child:
                 )
             self._where.say("ready", text, remaining_s=self._estimate)
         elif kind == "progress":
-            elapsed, samples = event["elapsed"], event["samples"]
-            self._where.say(
-                "running",
-                samples=samples,
-                rate=samples / elapsed if elapsed else 0.0,
-                elapsed_s=elapsed,
-                remaining_s=None if self._estimate is None else max(0, self._estimate - elapsed),
-            )
+            self._where.say("running", **self._numbers(event))
+
+    def _numbers(self, event: dict[str, Any]) -> dict[str, Any]:
+        """A "progress" event in the words of `Event`."""
+        elapsed, samples, latency = event["elapsed"], event["samples"], event["latency"]
+        scenario = self._job.settings.scenario
+        rate = self._rate = samples / elapsed if elapsed else 0.0
+        left = None if self._estimate is None else max(0.0, self._estimate - elapsed)
+        if scenario == "Offline" and self._queries and rate:
+            left = max(0.0, self._queries - samples) / rate
+        if scenario in ("SingleStream", "MultiStream") and rate:
+            latency = SAMPLES_PER_QUERY[scenario] / rate
+        return {
+            "samples": samples,
+            "rate": rate,
+            "elapsed_s": elapsed,
+            "remaining_s": left,
+            "latency_ms": None if latency is None else latency * 1000,
+            "late": event["late"],
+            "waiting": max(0, event["issued"] - samples),
+        }
 
     def _raise(self, event: dict[str, Any]) -> None:
         (self._staging / "traceback.txt").write_text(event["traceback"], encoding="utf-8")
@@ -299,6 +329,8 @@ class _Child:
         message = f"{self._where.text}: {event['message']}"
         if kind is errors.InferenceError:
             message += " The run was ended there and nothing of it is claimed."
+        if kind is errors.HopelessRun:
+            raise errors.HopelessRun(message, self._values, self._rate)
         if kind is errors.UserConfError:
             kind = errors.SettingsError
         raise kind(message)

@@ -1,13 +1,18 @@
-"""The submission tree, in the layout of round v6.1.
+"""The submission tree, in the layout that the round's data describes (`runner.layout`).
+
+As rounds v6.0 and v6.1 have it; v5.1 keeps measurements/ and compliance/ beside results/ and says
+`code` for `src`:
 
 <tree>/<division>/<submitter>/
     systems/<system>.json
     results/<system>/<benchmark>/<Scenario>/
         performance/run_1/   mlperf_log_summary.txt  mlperf_log_detail.txt
         accuracy/            the same two, mlperf_log_accuracy.json  accuracy.txt
+        TEST01/ TEST04/      performance/run_1/  verify_*.txt  (accuracy/)
         measurements.json  user.conf  README.md
-    src/<benchmark>/README.md
+    src/<benchmark>/<implementation>/README.md
     documentation/calibration.md  bandwidth.md
+    model_mapping.json       (open division)
 """
 
 from __future__ import annotations
@@ -18,51 +23,46 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from runner import logs
 from runner.benchmarks.base import Benchmark, Score
-from runner.errors import OutputError, SettingsError
+from runner.compliance import ComplianceRun
+from runner.errors import OutputError
+from runner.layout import Places, check_name
 from runner.run import Measurement
+
+__all__ = ["Paper", "check_name", "truncate_accuracy_log", "write_result", "write_system"]
 
 LIMIT = 10_240  # bytes of accuracy log that a submission may hold
 KEPT = 4_096  # bytes kept of each end of a longer one
 GAP = b"\n\n...\n\n"
-DIVISIONS = ("closed", "open")
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@=-]*\Z")
 
 
-def check_name(name: str, what: str) -> str:
-    """A folder name that every file system and checker takes.
+@dataclass(frozen=True)
+class Paper:
+    """What is to be said about a result, beside its logs.
 
-    Raises:
-        SettingsError: empty, with blanks or separators, or beginning with a dot or dash.
+    Attributes:
+        precision: weight data type of the model that ran ("fp32", "int8").
+        notes: what must be disclosed about the result.
+        command: the command line that measured it; "" where there was none.
+        task: the round's benchmark that an open-division folder stands for; None: its own name.
+        round: the round's name.
     """
-    if not _NAME.match(name):
-        raise SettingsError(
-            f"found {what} {name!r}; asked for letters, digits and _ . + @ = -, beginning with a "
-            "letter, digit or _."
-        )
-    return name
+
+    precision: str = "fp32"
+    notes: Sequence[str] = field(default_factory=tuple)
+    command: str = ""
+    task: str | None = None
+    round: str = ""
 
 
-def home(tree: Path, division: str, submitter: str) -> Path:
-    """The submitter's folder in a tree.
-
-    Raises:
-        SettingsError: no such division, or a name that is no folder name.
-    """
-    if division not in DIVISIONS:
-        raise SettingsError(f"found division {division!r}; asked for {' or '.join(DIVISIONS)}.")
-    return tree / division / check_name(submitter, "submitter")
-
-
-def write_system(folder: Path, system: str, description: Mapping[str, str]) -> Path:
-    """Write `systems/<system>.json` below a submitter's folder; returns its path."""
-    path = folder / "systems" / f"{check_name(system, 'system')}.json"
+def write_system(path: Path, description: Mapping[str, str]) -> None:
+    """Write a system description."""
     _write(path, json.dumps(dict(description), indent=2) + "\n")
-    return path
 
 
 def truncate_accuracy_log(folder: Path) -> str:
@@ -110,26 +110,22 @@ def truncate_accuracy_log(folder: Path) -> str:
 
 
 def write_result(
-    folder: Path,
-    system: str,
+    places: Places,
     benchmark: Benchmark,
     accuracy: Measurement,
     performance: Measurement,
     score: Score,
+    paper: Paper,
+    tests: Sequence[ComplianceRun] = (),
     *,
-    precision: str,
-    notes: tuple[str, ...] = (),
     overwrite: bool = False,
 ) -> Path:
-    """Put a finished accuracy and performance run into a submitter's folder.
+    """Put a finished accuracy and performance run into the tree, with its compliance tests.
 
-    The result is put together beside the logs and appears in the tree in one step.  The runs'
-    own folders are used up.
+    Every folder is put together beside the logs and appears in the tree in one step, the result
+    itself last.  The runs' own folders are used up.
 
     Args:
-        folder: see `home`.
-        precision: weight data type of the model that ran ("fp32", "int8").
-        notes: what must be disclosed about the result.
         overwrite: replace an older result of the same name.
 
     Returns:
@@ -138,51 +134,93 @@ def write_result(
     Raises:
         OutputError: a result lies there already, or the tree cannot be written.
     """
-    scenario = performance.job.settings.scenario
-    target = result_folder(folder, system, benchmark, scenario)
-    parcel = performance.folder.with_name("result")
+    parcels = performance.folder.with_name("parcels")
+    result, measured, tested = parcels / "result", parcels / "measured", parcels / "tested"
+    if places.measurements == places.result:
+        measured = result
+    if places.compliance == places.result:
+        tested = result
     try:
-        run = parcel / "performance" / "run_1"
-        run.mkdir(parents=True)
-        for name in (logs.SUMMARY, logs.DETAIL):
-            (performance.folder / name).replace(run / name)
-        checked = parcel / "accuracy"
-        checked.mkdir()
-        for name in (logs.SUMMARY, logs.DETAIL, logs.ACCURACY):
-            (accuracy.folder / name).replace(checked / name)
-        _write(checked / "accuracy.txt", score.line + "\n")
-        truncate_accuracy_log(checked)
-        _write(parcel / "user.conf", performance.user_conf)
+        shutil.rmtree(parcels, ignore_errors=True)
+        _move_logs(performance.folder, result / "performance" / "run_1")
+        _move_logs(accuracy.folder, result / "accuracy", logs.ACCURACY)
+        _write(result / "accuracy" / "accuracy.txt", score.line + "\n")
+        truncate_accuracy_log(result / "accuracy")
+        for test in tests:
+            _pack_test(test, tested / test.name)
+        _write(measured / "user.conf", performance.user_conf)
         _write(
-            parcel / "measurements.json",
-            json.dumps(_measurements(benchmark, performance, precision), indent=2) + "\n",
+            measured / places.measurements_name,
+            json.dumps(_measurements(benchmark, performance, paper), indent=2) + "\n",
         )
-        _write(
-            parcel / "README.md",
-            _result_readme(benchmark, performance, score, precision, notes),
+        _write(measured / "README.md", _result_readme(benchmark, performance, score, paper, tests))
+        _write(places.code / "README.md", _code_readme(benchmark, performance, paper))
+        _section(
+            places.documentation / "calibration.md",
+            "# Calibration and quantisation\n\n"
+            "FP32 results use the weights as trained; nothing was calibrated for them.\n",
+            benchmark.name,
+            f"{benchmark.quantization}.",
         )
-        _write(folder / "src" / benchmark.name / "README.md", _code_readme(benchmark))
-        _write(folder / "documentation" / "calibration.md", _calibration(benchmark))
-        _write(folder / "documentation" / "bandwidth.md", _bandwidth(benchmark))
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if target.exists():
-            if not overwrite:
+        _section(
+            places.documentation / "bandwidth.md", _BANDWIDTH, benchmark.name, _bandwidth(benchmark)
+        )
+        if places.mapping is not None and paper.task and paper.task != places.result.parent.name:
+            _map(places.mapping, places.result.parent.name, paper.task)
+        moves = {places.result: result}
+        if tests or places.compliance != places.result:
+            moves[places.compliance] = tested
+        moves[places.measurements] = measured
+        moves[places.result] = moves.pop(places.result)  # last
+        for target in moves:
+            if target.exists() and not overwrite:
                 raise OutputError(_occupied(target))
-            target.replace(parcel.with_name("replaced"))
-        parcel.replace(target)
-        for used in (accuracy.folder, performance.folder, parcel.with_name("replaced")):
-            shutil.rmtree(used, ignore_errors=True)
+        for number, (target, parcel) in enumerate(moves.items()):
+            if target.exists():
+                target.replace(parcels / f"replaced-{number}")
+            if parcel.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                parcel.replace(target)
+        used = [accuracy.folder, performance.folder, *(test.folder for test in tests), parcels]
+        for folder in used:
+            shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
         raise OutputError(
-            f"{target}: the result cannot be written ({error}); its logs are in "
+            f"{places.result}: the result cannot be written ({error}); its logs are in "
             f"{performance.folder.parent}. Free space or mend permissions and run again."
         ) from error
-    return target
+    return places.result
 
 
-def result_folder(folder: Path, system: str, benchmark: Benchmark, scenario: str) -> Path:
-    """Where a result lies below a submitter's folder."""
-    return folder / "results" / check_name(system, "system") / benchmark.name / scenario
+def _move_logs(source: Path, target: Path, *more: str) -> None:
+    target.mkdir(parents=True)
+    for name in (logs.SUMMARY, logs.DETAIL, *more):
+        (source / name).replace(target / name)
+
+
+def _pack_test(test: ComplianceRun, folder: Path) -> None:
+    """One compliance test's logs and texts, as the rounds lay them out."""
+    _move_logs(test.folder, folder / "performance" / "run_1")
+    for name, text in test.texts.items():
+        _write(folder / name, text)
+    if test.sampled:
+        (folder / "accuracy").mkdir(exist_ok=True)
+        (test.folder / logs.ACCURACY).replace(folder / "accuracy" / logs.ACCURACY)
+        truncate_accuracy_log(folder / "accuracy")
+
+
+def _map(path: Path, directory: str, task: str) -> None:
+    """Say in the open division which benchmark a folder of another name stands for."""
+    known: dict[str, str] = {}
+    if path.exists():
+        try:
+            known = dict(json.loads(path.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise OutputError(
+                f"{path}: cannot be read as a JSON object ({error}); mend or remove it."
+            ) from error
+    if known.get(directory) != task:
+        _write(path, json.dumps({**known, directory: task}, indent=2) + "\n")
 
 
 def refuse_occupied(target: Path) -> None:
@@ -206,16 +244,26 @@ def _write(path: Path, text: str) -> None:
     partial.replace(path)
 
 
-def _measurements(benchmark: Benchmark, performance: Measurement, precision: str) -> dict[str, str]:
+def _section(path: Path, head: str, name: str, text: str) -> None:
+    """Say something about one benchmark in a document of all; what it said of others stays."""
+    title = f"## {name}\n"
+    document = path.read_text(encoding="utf-8") if path.exists() else head
+    before, found, rest = document.partition(f"\n{title}")
+    following = rest.find("\n## ")
+    after = rest[following:] if found and following >= 0 else ""
+    _write(path, f"{before.rstrip()}\n\n{title}\n{text}\n{after}")
+
+
+def _measurements(benchmark: Benchmark, performance: Measurement, paper: Paper) -> dict[str, str]:
     model = Path(performance.job.model).name if performance.job.model else "none (dummy backend)"
-    converted = precision != "fp32"
+    converted = paper.precision != "fp32"
     return {
         "starting_weights_filename": benchmark.weights,
         "retraining": "no",
         "input_data_types": ", ".join(sorted({_short(t.dtype) for t in benchmark.inputs})),
-        "weight_data_types": precision,
+        "weight_data_types": paper.precision,
         "weight_transformations": (
-            f"quantised to {precision} ({model}), see documentation/calibration.md"
+            f"quantised to {paper.precision} ({model}), see documentation/calibration.md"
             if converted
             else f"none ({model} as trained)"
         ),
@@ -226,19 +274,24 @@ def _short(dtype: str) -> str:
     return {"float32": "fp32", "float16": "fp16"}.get(dtype, dtype)
 
 
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"
+
+
 def _result_readme(
     benchmark: Benchmark,
     performance: Measurement,
     score: Score,
-    precision: str,
-    notes: tuple[str, ...],
+    paper: Paper,
+    tests: Sequence[ComplianceRun],
 ) -> str:
     settings, job = performance.job.settings, performance.job
     lines = [
         f"# {benchmark.name}, {settings.scenario}",
         "",
-        f"{benchmark.title[0].upper()}{benchmark.title[1:]}. Measured with Assay under the "
-        f"official LoadGen {performance.detail.get('loadgen_version', '')}.",
+        f"{_sentence(benchmark.title)}. Measured with Assay under the "
+        f"official LoadGen {performance.detail.get('loadgen_version', '')}"
+        f"{f', by the rules of round {paper.round}' if paper.round else ''}.",
         "",
         "| | |",
         "|---|---|",
@@ -246,26 +299,38 @@ def _result_readme(
         f"| LoadGen's verdict | {performance.detail.get('result_validity')} |",
         f"| Accuracy | {score.metric} = {score.value:.6g} |",
         f"| Executed by | {performance.framework} |",
-        f"| Model | {Path(job.model).name if job.model else 'none'}, {precision} |",
+        f"| Model | {Path(job.model).name if job.model else 'none'}, {paper.precision} |",
         f"| Samples in one inference | {_batching(job.batch_size, settings.scenario)} |",
+    ]
+    if settings.scenario in ("Server", "Offline"):
+        lines.append(f"| Inferences at once | {job.workers} |")
+    if settings.scenario == "Server":
+        lines.append(f"| A batch waits for more | {f'{job.batch_deadline_us:g}'} us at most |")
+    lines += [
         f"| Data | {benchmark.data} |",
         f"| LoadGen ran for | {performance.seconds:.1f} s |",
+    ]
+    for test in tests:
+        said = {True: "passed", False: "failed", None: "not decided"}[test.passed]
+        lines.append(f"| {test.name} | {'; '.join((said, *test.failures))} |")
+    lines += [
         "",
         "`user.conf` is the file that was run; what nobody chose was measured in a warm-up.",
         "The accuracy run was made before the performance run, with the same model and settings.",
     ]
-    told = (*notes, *performance.warnings, *performance.reasons)
+    told = (*paper.notes, *performance.warnings, *performance.reasons)
     if told:
         lines += ["", "To be known about this result:", ""]
         lines += [f"- {note}" for note in told]
-    lines += [
-        "",
-        "To repeat it:",
-        "",
-        f"    assay run {benchmark.name} --scenario {settings.scenario}",
-        "",
-    ]
+    lines += ["", "To repeat it:", "", f"    {_command(benchmark, performance, paper)}", ""]
     return "\n".join(lines)
+
+
+def _command(benchmark: Benchmark, performance: Measurement, paper: Paper) -> str:
+    return paper.command or (
+        f"assay run --benchmark {benchmark.name} --scenario "
+        f"{performance.job.settings.scenario} --out FOLDER"
+    )
 
 
 def _batching(batch_size: int | None, scenario: str) -> str:
@@ -276,24 +341,26 @@ def _batching(batch_size: int | None, scenario: str) -> str:
     return f"at most {batch_size}" if scenario == "Server" else f"{batch_size}"
 
 
-def _code_readme(benchmark: Benchmark) -> str:
+def _code_readme(benchmark: Benchmark, performance: Measurement, paper: Paper) -> str:
     return (
         f"# {benchmark.name}: code\n\n"
-        f"{benchmark.title[0].upper()}{benchmark.title[1:]}.\n\n"
+        f"{_sentence(benchmark.title)}.\n\n"
         "The measurement is made by Assay's reference runner: `runner/benchmarks/"
         f"{benchmark.name}.py` holds the model's signature, preprocessing, encoding and metric, "
         "`runner/sut.py` the system under test, `runner/settings.py` LoadGen's settings. "
         "LoadGen is the official one, unaltered, from the package mlcommons-loadgen.\n\n"
-        f"- Weights: {benchmark.weights}\n- Data: {benchmark.data}\n"
+        f"- Executed by: {performance.framework}\n"
+        f"- Weights: {benchmark.weights}\n- Data: {benchmark.data}\n\n"
+        f"The last result was measured by\n\n    {_command(benchmark, performance, paper)}\n"
     )
 
 
-def _calibration(benchmark: Benchmark) -> str:
-    return (
-        "# Calibration and quantisation\n\n"
-        "FP32 results use the weights as trained; nothing was calibrated for them.\n\n"
-        f"{benchmark.name}: {benchmark.quantization}.\n"
-    )
+_BANDWIDTH = (
+    "# Bandwidth\n\n"
+    "LoadGen and the system under test run in one process on one node: queries and answers "
+    "stay in the host memory and cross no network. Samples are preprocessed and in memory "
+    "before LoadGen starts its clock.\n"
+)
 
 
 def _bandwidth(benchmark: Benchmark) -> str:
@@ -304,11 +371,7 @@ def _bandwidth(benchmark: Benchmark) -> str:
         values = math.prod(n for n in tensor.shape if n is not None)
         size += values * (int(bits[0]) if bits else 8) // 8
     return (
-        "# Bandwidth\n\n"
-        "LoadGen and the system under test run in one process on one node: queries and answers "
-        "stay in the host memory and cross no network. Samples are preprocessed and in memory "
-        "before LoadGen starts its clock.\n\n"
-        f"{benchmark.name}: {size:,} bytes of model input a sample, about "
+        f"{size:,} bytes of model input a sample, about "
         f"{benchmark.payload_bytes:,} bytes of answer; times the samples per second of a result, "
-        "that is what a network in front of the system would have to carry.\n"
+        "that is what a network in front of the system would have to carry."
     )

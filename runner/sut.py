@@ -1,17 +1,19 @@
 """The system under test: LoadGen's queries in, answers out, as little as possible between.
 
-SingleStream and MultiStream are answered in the thread that issues.  Offline infers there too, and
-hands its answers over in a second thread.  Server has a worker that takes whatever is waiting as
-one batch.  Nothing may be raised into LoadGen: that aborts the
-process with empty logs.  So every callback ends in `guard`, which reports the first error and
-never returns.
+SingleStream and MultiStream are answered in the thread that issues.  Offline with one worker infers
+there too, and hands its answers over in a second thread; with several, each takes the next batch.
+Server has workers that take whatever is waiting as one batch, and may wait a little for more.
+Nothing may be raised into LoadGen: that aborts the process with empty logs.  So every callback
+ends in `guard`, which reports the first error and never returns.
 """
 
 from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -20,9 +22,10 @@ from numpy.typing import NDArray
 from runner.backends.base import Backend
 from runner.benchmarks.base import Benchmark
 from runner.errors import InferenceError
-from runner.qsl import Library
+from runner.qsl import Batches, Library, Scratch
 
 Fail = Callable[[BaseException], NoReturn]
+RECENT = 4096  # latencies of Server kept for the progress line
 
 
 class Responses:
@@ -81,15 +84,12 @@ class Responses:
 
 
 class Sut:
-    """Answers queries with a backend.
+    """Answers queries with a backend, in the thread that issues.
 
     Args:
         library: the loaded samples.
         batch_size: most samples in one inference.
         fail: called with the first error, in the thread where it happened; must not return.
-
-    Attributes:
-        done: samples answered so far.
     """
 
     def __init__(
@@ -100,15 +100,24 @@ class Sut:
         batch_size: int,
         fail: Fail,
     ) -> None:
-        import mlperf_loadgen as lg
-
         self._encode = benchmark.encode
         self._infer = backend.infer
         self._library = library
         self._batch_size = batch_size
         self._fail = fail
-        self._responses = Responses(lg.QuerySamplesComplete, lg.QuerySampleResponse)
-        self.done = 0
+        self._responses = self._make_responses()
+        self._counts = [0]  # one for each thread that answers
+
+    @property
+    def done(self) -> int:
+        """Samples answered so far."""
+        return sum(self._counts)
+
+    @staticmethod
+    def _make_responses() -> Responses:
+        import mlperf_loadgen as lg
+
+        return Responses(lg.QuerySamplesComplete, lg.QuerySampleResponse)
 
     def issue(self, ids: list[int], indices: list[int]) -> None:
         """One query of LoadGen; called in its thread."""
@@ -139,7 +148,7 @@ class Sut:
 
     def _deliver(self, ids: list[int], payload: NDArray[Any] | list[NDArray[Any]]) -> None:
         self._responses.send(ids, payload)
-        self.done += len(ids)
+        self._counts[0] += len(ids)
 
 
 class OfflineSut(Sut):
@@ -178,8 +187,11 @@ class OfflineSut(Sut):
             self._fail(error)
 
 
-class ServerSut(Sut):
-    """Queues queries and answers them in a worker, as many at once as are waiting."""
+class PoolSut(Sut):
+    """Offline with several workers: each infers the next batch and hands its answers over.
+
+    For backends that let several inferences run at once (ONNX Runtime does).
+    """
 
     def __init__(
         self,
@@ -188,36 +200,168 @@ class ServerSut(Sut):
         library: Library,
         batch_size: int,
         fail: Fail,
+        workers: int,
     ) -> None:
         super().__init__(benchmark, backend, library, batch_size, fail)
-        self._queue: queue.SimpleQueue[tuple[list[int], list[int]] | None] = queue.SimpleQueue()
-        self._worker = threading.Thread(target=self._work, name="server-worker", daemon=True)
-        self._worker.start()
+        self._queue: queue.SimpleQueue[
+            tuple[list[int], list[int], Batches, Iterator[int]] | None
+        ] = queue.SimpleQueue()
+        self._counts = [0] * workers
+        self._workers = [
+            threading.Thread(target=self._work, args=(k,), name=f"offline-{k}", daemon=True)
+            for k in range(workers)
+        ]
+        for worker in self._workers:
+            worker.start()
 
     def issue(self, ids: list[int], indices: list[int]) -> None:
-        self._queue.put((ids, indices))
-
-    def close(self) -> None:
-        self._queue.put(None)
-        self._worker.join()
-
-    def _work(self) -> None:
         try:
-            while (first := self._queue.get()) is not None:
-                ids, indices = first
-                while len(ids) < self._batch_size:
-                    try:
-                        more = self._queue.get_nowait()
-                    except queue.Empty:
-                        break
-                    if more is None:
-                        self._queue.put(None)
-                        break
-                    ids = ids + more[0]
-                    indices = indices + more[1]
-                self._answer(ids, indices)
+            batches = self._library.split(indices, self._batch_size)
+            numbers = iter(range(len(batches)))  # taking the next one is atomic
+            for _ in self._workers:
+                self._queue.put((ids, indices, batches, numbers))
         except BaseException as error:
             self._fail(error)
+
+    def close(self) -> None:
+        for _ in self._workers:
+            self._queue.put(None)
+        for worker in self._workers:
+            worker.join()
+
+    def _work(self, own: int) -> None:
+        try:
+            responses, scratch, step = self._make_responses(), Scratch(), self._batch_size
+            while (query := self._queue.get()) is not None:
+                ids, indices, batches, numbers = query
+                for number in numbers:
+                    start = number * step
+                    part = indices[start : start + step]
+                    outputs = self._infer(batches.feed(number, scratch), part)
+                    responses.send(ids[start : start + step], self._encode(outputs, len(part)))
+                    self._counts[own] += len(part)
+        except BaseException as error:
+            self._fail(error)
+
+
+class ServerSut(Sut):
+    """Queues queries; workers answer as many at once as are waiting.
+
+    Args:
+        workers: inferences that may run at once.
+        deadline_us: how long the first query of a batch may wait for more to come; 0: not at all.
+        limit_s: the latency limit, to count what was late.
+
+    Attributes:
+        issued: samples that LoadGen has issued.
+        recent: the latest latencies in seconds.
+    """
+
+    def __init__(
+        self,
+        benchmark: Benchmark,
+        backend: Backend,
+        library: Library,
+        batch_size: int,
+        fail: Fail,
+        workers: int = 1,
+        deadline_us: float = 0.0,
+        limit_s: float = float("inf"),
+    ) -> None:
+        super().__init__(benchmark, backend, library, batch_size, fail)
+        self._queue: queue.SimpleQueue[tuple[list[int], list[int], float] | None]
+        self._queue = queue.SimpleQueue()
+        self._deadline = deadline_us * 1e-6
+        self._limit = limit_s
+        self._counts = [0] * workers
+        self._late = [0] * workers
+        self.issued = 0
+        self.recent: deque[float] = deque(maxlen=RECENT)
+        self._workers = [
+            threading.Thread(target=self._work, args=(k,), name=f"server-{k}", daemon=True)
+            for k in range(workers)
+        ]
+        for worker in self._workers:
+            worker.start()
+
+    def issue(self, ids: list[int], indices: list[int]) -> None:
+        self._queue.put((ids, indices, time.perf_counter()))
+        self.issued += len(ids)
+
+    def close(self) -> None:
+        for _ in self._workers:
+            self._queue.put(None)
+        for worker in self._workers:
+            worker.join()
+
+    @property
+    def late(self) -> int:
+        """Of those answered, how many took longer than the limit.
+
+        Seen from here, so LoadGen's own count is never lower.
+        """
+        return sum(self._late)
+
+    def _work(self, own: int) -> None:
+        try:
+            responses, scratch = self._make_responses(), Scratch()
+            while (first := self._queue.get()) is not None:
+                ids, indices, came = first
+                times = [came] * len(ids)
+                if len(ids) < self._batch_size:
+                    ids, indices = self._collect(ids, indices, times)
+                self._answer_batch(own, ids, indices, responses, scratch)
+                now, limit = time.perf_counter(), self._limit
+                taken = [now - came for came in times]
+                self.recent.extend(taken)
+                if max(taken) > limit:
+                    self._late[own] += sum(1 for latency in taken if latency > limit)
+        except BaseException as error:
+            self._fail(error)
+
+    def _collect(
+        self, ids: list[int], indices: list[int], times: list[float]
+    ) -> tuple[list[int], list[int]]:
+        """What else is waiting, or comes before the first query's deadline."""
+        waiting, room, until = self._queue, self._batch_size, times[0] + self._deadline
+        while len(ids) < room:
+            try:
+                more = waiting.get_nowait()
+            except queue.Empty:
+                left = until - time.perf_counter() if self._deadline else 0.0
+                if left <= 0:
+                    break
+                try:
+                    more = waiting.get(timeout=left)
+                except queue.Empty:
+                    break
+            if more is None:
+                waiting.put(None)
+                break
+            ids = ids + more[0]
+            indices = indices + more[1]
+            times.extend([more[2]] * len(more[0]))
+        return ids, indices
+
+    def _answer_batch(
+        self,
+        own: int,
+        ids: list[int],
+        indices: list[int],
+        responses: Responses,
+        scratch: Scratch,
+    ) -> None:
+        if len(ids) == 1:
+            outputs = self._infer(self._library.single[indices[0]], indices)
+            responses.send(ids, self._encode(outputs, 1))
+            self._counts[own] += 1
+            return
+        step = self._batch_size  # a query may hold more where LoadGen coalesces
+        for start in range(0, len(ids), step):
+            part = indices[start : start + step]
+            outputs = self._infer(self._library.feed(part, scratch), part)
+            responses.send(ids[start : start + step], self._encode(outputs, len(part)))
+            self._counts[own] += len(part)
 
 
 def make_sut(
@@ -227,7 +371,15 @@ def make_sut(
     library: Library,
     batch_size: int,
     fail: Fail,
+    *,
+    workers: int = 1,
+    deadline_us: float = 0.0,
+    limit_s: float = float("inf"),
 ) -> Sut:
-    """The SUT that suits the scenario."""
-    kinds: dict[str, type[Sut]] = {"Server": ServerSut, "Offline": OfflineSut}
-    return kinds.get(scenario, Sut)(benchmark, backend, library, batch_size, fail)
+    """The SUT that suits the scenario; `workers` and the rest count where it can use them."""
+    parts = (benchmark, backend, library, batch_size, fail)
+    if scenario == "Server":
+        return ServerSut(*parts, workers=workers, deadline_us=deadline_us, limit_s=limit_s)
+    if scenario == "Offline":
+        return PoolSut(*parts, workers=workers) if workers > 1 else OfflineSut(*parts)
+    return Sut(*parts)

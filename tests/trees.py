@@ -468,9 +468,88 @@ class Log:
             )
         return "\n".join(lines) + "\n"
 
-    def summary(self) -> str:
-        """The summary log's text."""
-        return _summary(self)
+    def summary(self, *, text: bool = False) -> str:
+        """The summary log's text; as LoadGen wrote it up to v0.7 with ``text``."""
+        told = _summary(self)
+        if text:
+            told = told.replace("PerformanceOnly", "Performance")
+            for old, new in (("SingleStream", "Single Stream"), ("MultiStream", "Multi Stream")):
+                told = told.replace(f"Scenario : {old}", f"Scenario : {new}")
+        return told
+
+    def text(self) -> str:
+        """The detail log as LoadGen wrote it up to v0.7: plain lines, without results."""
+        return _text_detail(self)
+
+
+_TEXT_NAMES = {
+    "loadgen_version": "version", "loadgen_build_date_local": "build_date_local",
+    "loadgen_build_date_utc": "build_date_utc  ", "loadgen_git_commit_date": "git_commit_date ",
+    "test_datetime": "Date + time of test", "sut_name": "System Under Test (SUT) name",
+    "qsl_name": "Query Sample Library (QSL) name", "qsl_reported_total_count": "QSL total size",
+    "qsl_reported_performance_count": "QSL performance size*",
+}  # fmt: skip
+_TEXT_UNITS = {"target_latency_ns": "target_latency (ns)", "target_duration_ms": "target_duration (ms)",
+               "min_duration_ms": "min_duration (ms)", "max_duration_ms": "max_duration (ms)"}  # fmt: skip
+_TEXT_VALUES = {
+    "PerformanceOnly": "Performance", "AccuracyOnly": "Accuracy", "SingleStream": "Single Stream",
+    "MultiStream": "Multi Stream",
+}  # fmt: skip
+
+
+def _text_detail(log: Log) -> str:
+    lines: list[str] = []
+
+    def say(time: float, text: str) -> None:
+        lines.append(f'"pid": 4242, "tid": 4242, "ts": {round(time * 1e6)}ns : {text}')
+
+    def told(value: Any) -> str:
+        if isinstance(value, bool):
+            return str(value).lower()
+        return _TEXT_VALUES.get(value, str(value))
+
+    values = {key: value for _, key, value in log.records}
+    mode = told(values["effective_test_mode"])
+    say(0.018, "LoadgenVersionInfo:")
+    for section in ("head", "effective", "requested", "run"):
+        if section in ("effective", "requested"):
+            say(0.06, "")
+            say(0.06, f"{section.capitalize()} Settings:")
+        waiting: dict[str, Any] = {}
+        for time, key, value in log.records:
+            if key.startswith(f"{section}_"):
+                name = key.removeprefix(f"{section}_")
+                name = {"scenario": "Scenario", "test_mode": "Test mode"}.get(name, name)
+                if section == "effective":
+                    name = _TEXT_UNITS.get(name, name)
+                say(time, f"{name} : {told(value)}")
+            elif section == "head" and key in _TEXT_NAMES:
+                plain = key.startswith("loadgen_")
+                say(
+                    time,
+                    f"{_TEXT_NAMES[key]} : {value}" if plain else f"{_TEXT_NAMES[key]}: {value}",
+                )
+            elif section == "head" and key == "warning_generic_message":
+                say(time, str(value))
+            elif (
+                section == "run" and key == "generic_message" and str(value).startswith("Starting")
+            ):
+                say(time, f"{value}:")
+            elif section == "run" and key == "loaded_qsl_set":
+                say(time, f'Loading QSL : "set" : "{value.text}"')
+            elif section == "run" and key.startswith("generated_"):
+                waiting[key] = value
+                if len(waiting) == 3:
+                    say(
+                        time,
+                        f'GeneratedQueries: "queries" : {waiting["generated_query_count"]}, '
+                        f'"samples per query" : {waiting["generated_samples_per_query"]}, '
+                        f'"duration" : {waiting["generated_query_duration"]}',
+                    )
+                    waiting = {}
+            elif section == "run" and key in ("power_begin", "power_end"):
+                say(time, f'{key.upper()}: "mode" : {mode}, "time" : {value}')
+    return "\n".join(lines) + "\n"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -663,6 +742,9 @@ def _summary(log: Log) -> str:
         lines.append(
             f"Scheduled samples per second : {values['result_scheduled_samples_per_sec']:.2f}"
         )
+    if scenario == "Server" and not any(line.startswith("Completed samples") for line in lines):
+        rate = values["result_completed_samples_per_sec"]
+        lines.append(f"Completed samples per second    : {rate:.2f}")
     if scenario == "SingleStream":
         lines += [f"QPS w/ loadgen overhead         : {values['result_qps_with_loadgen_overhead']:.2f}",
                   f"QPS w/o loadgen overhead        : {values['result_qps_without_loadgen_overhead']:.2f}", ""]  # fmt: skip
@@ -929,6 +1011,7 @@ class GoodTree:
         self.round = round
         self.names = names
         self.scenarios: list[str] = []
+        self.text = False
         self._clock = _first_day(round)
 
     # -- where things are
@@ -1160,12 +1243,14 @@ def good_tree(
     power: bool = False,
     network: bool = False,
     directory: str | None = None,
+    text: bool = False,
     into: GoodTree | None = None,
 ) -> GoodTree:
     """Write a good submission below ``folder`` and return it.
 
     scenarios: which ones (default: the required ones and one of each group of alternatives).
     directory: the benchmark folder's name where it is not the benchmark's (aliases).
+    text: detail logs as LoadGen wrote them up to v0.7 (``set_log`` then does not work).
     into: an earlier tree to which this system or benchmark is added.
     """
     data = load_round(round)
@@ -1174,6 +1259,7 @@ def good_tree(
     tree = GoodTree(folder / "submission" if into is None else into.root, data, names)
     if into is not None:
         tree._clock = into._clock
+    tree.text = text
     about = data.benchmarks[benchmark]
     tree.scenarios = (
         list(scenarios) if scenarios is not None else scenarios_for(data, benchmark, category)
@@ -1282,8 +1368,8 @@ def _run(
 
 
 def _write_log(tree: GoodTree, folder: Path, log: Log) -> None:
-    tree.write(folder / DETAIL, log.detail())
-    tree.write(folder / SUMMARY, log.summary())
+    tree.write(folder / DETAIL, log.text() if tree.text else log.detail())
+    tree.write(folder / SUMMARY, log.summary(text=tree.text))
 
 
 def _write_measurements(tree: GoodTree, about: Benchmark, scenario: str, log: Log) -> None:
@@ -1317,6 +1403,8 @@ def _write_measurements(tree: GoodTree, about: Benchmark, scenario: str, log: Lo
 def _score(log: Log, test: str) -> float:
     if log.setup.scenario in _LATENCY_FIELDS and test.startswith("TEST04"):
         return 1e9 / log.numbers.score
+    if log.setup.scenario == "Server" and () < log.setup.round.number < (2, 1):
+        return float(dict(log.numbers.records)["result_scheduled_samples_per_sec"])
     return log.numbers.score
 
 

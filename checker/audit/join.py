@@ -29,8 +29,10 @@ def compare(
         return []
     field = Field(traces, old)
     findings: list[Finding] = []
-    for trace in (*field.runs, *field.results):
-        findings.extend(judge(chosen, trace, load_round(trace.round))[0])
+    for run in field.runs:
+        findings.extend(judge(chosen, run, load_round(run.round))[0])
+    for result in field.results:
+        findings.extend(judge(chosen, result, load_round(result.round))[0])
     return findings
 
 
@@ -62,9 +64,9 @@ def relabelled(examined: Examined, label: str) -> Examined:
     for traces in examined.traces:
         traces.result.path = put(traces.result.path)
         traces.result.detail_path = put(traces.result.detail_path)
-        for trace in (traces.result, *traces.runs):
-            trace.tree = label
+        traces.result.tree = label
         for run in traces.runs:
+            run.tree = label
             run.path = put(run.path)
     return Examined(
         examined.round, examined.detected_from, examined.place, examined.tree, rows, findings,

@@ -211,9 +211,9 @@ def order_outcome(replay: Replay, pairs: list[tuple[int, int]]) -> Outcome:
             expected = _order(facts, loaded.tobytes())
         except (TooLong, ValueError):
             expected = None
-        if expected is not None and found[:, 0].max() < expected.size:
-            if bool((expected[found[:, 0]] == found[:, 1]).all()):
-                return Agreement(len(pairs))
+        within = expected is not None and found[:, 0].max() < expected.size
+        if within and bool((expected[found[:, 0]] == found[:, 1]).all()):
+            return Agreement(len(pairs))
     return check_query_order(replay.facts, replay.sets, pairs, limit=LIMIT)
 
 

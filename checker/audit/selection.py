@@ -69,9 +69,11 @@ class Selection(msgspec.Struct, frozen=True):
         for draw in self.draws:
             lines.append(
                 f"{draw.stage}: {draw.chosen} (number {draw.index + 1} of {len(draw.candidates)}; SHA-256 "
-                f"of \"{self.seed}/{draw.stage}\" is {draw.digest[:16]}…)"
+                f'of "{self.seed}/{draw.stage}" is {draw.digest[:16]}…)'
             )
-            lines.extend(f"  {'*' if name == draw.chosen else ' '} {name}" for name in draw.candidates)
+            lines.extend(
+                f"  {'*' if name == draw.chosen else ' '} {name}" for name in draw.candidates
+            )
         if not self.draws:
             lines.append("nothing can be drawn: no submission is auditable")
         lines.append(f"not candidates: {len(self.excluded)}")
@@ -122,13 +124,16 @@ def select_random(
             closed.setdefault(_submission(row), []).append(row)
         else:
             excluded.setdefault(
-                f"{row.division}/{_submission(row)}", f"{row.division} division: only closed is audited"
+                f"{row.division}/{_submission(row)}",
+                f"{row.division} division: only closed is audited",
             )
     candidates: dict[str, list[ResultRow]] = {}
     for name, rows in closed.items():
         reason = _reason(name, rows, names, marks)
         if reason is None:
-            candidates[name] = [row for row in rows if row.status == "valid" and row.metric is not None]
+            candidates[name] = [
+                row for row in rows if row.status == "valid" and row.metric is not None
+            ]
         else:
             excluded[f"closed/{name}"] = reason
     draws: list[Draw] = []

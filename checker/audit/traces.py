@@ -46,7 +46,8 @@ class RunTrace:
     """One run: ``path`` is its detail log's.
 
     digest: SHA-256 of the log; content: digest of its records without times and process numbers
-    (JSON logs of performance runs); triple: mean and longest latency and query count; began, ended:
+    (JSON logs of performance runs); triple: mean and longest latency and query count;
+    process: pid, date and power_begin; began, ended:
     seconds since 1970, in the zone the log takes for UTC; sources: SHA-1 of LoadGen's core files;
     places: key -> (source file, source line, log line); lines: where some keys stand in the log.
     """
@@ -63,6 +64,7 @@ class RunTrace:
     digest: str | None
     content: str | None
     triple: tuple[float, float, float] | None
+    process: tuple[int, str, str] | None
     began: float | None
     ended: float | None
     version: str | None
@@ -170,11 +172,18 @@ def _run_trace(result: Result, kind: str, run: Run, detail: DetailLog) -> RunTra
         logged_scenario=run.scenario, accuracy=accuracy, text_format=not mllog, digest=digest,
         content=_content(detail) if mllog and not accuracy else None,
         triple=triple if None not in triple and any(triple) else None,  # type: ignore[arg-type]
-        began=began, ended=began + last if began is not None else None,
+        process=_process(detail) if mllog else None, began=began, ended=began + last if began is not None else None,
         version=run.loadgen_version, sut=detail.text("sut_name"), sources=core,
         places=_places(detail) if mllog and core else {},
-        lines={k: line for k in (*_TRIPLE, "test_datetime") if (line := detail.line(k))},
+        lines={k: line for k in (*_TRIPLE, "test_datetime", "power_begin") if (line := detail.line(k))},
     )  # fmt: skip
+
+
+def _process(detail: DetailLog) -> tuple[int, str, str] | None:
+    when, begin = detail.text("test_datetime"), detail.text("power_begin")
+    if len(detail.pids) != 1 or when is None or begin is None:
+        return None
+    return next(iter(detail.pids)), when, begin
 
 
 def _content(detail: DetailLog) -> str:
@@ -221,7 +230,9 @@ def _result_trace(result: Result) -> ResultTrace:
     count = _count(fields.get("number_of_nodes")), _count(fields.get("accelerators_per_node"))
     total = count[0] * count[1] if count[0] and count[1] else None
     model = fields.get("accelerator_model_name")
-    named = isinstance(model, str) and model.strip() and model.strip().lower() not in ("n/a", "none")
+    named = (
+        isinstance(model, str) and model.strip() and model.strip().lower() not in ("n/a", "none")
+    )
     plain = {k: v for k, v in fields.items() if k not in _OWN}
     description = json.dumps(plain, sort_keys=True, default=str).encode("utf-8", "backslashreplace")
     rates = {}
@@ -260,8 +271,10 @@ class Field:
         self.runs = [run for one in traces for run in one.runs]
         self.results = [one.result for one in traces]
         self.old = old
-        for trace in (*self.runs, *self.results):
-            trace.field = self
+        for run in self.runs:
+            run.field = self
+        for result in self.results:
+            result.field = self
 
     @cached_property
     def by_digest(self) -> dict[str, list[RunTrace]]:
@@ -277,6 +290,11 @@ class Field:
     def by_content(self) -> dict[str, list[RunTrace]]:
         """Runs that say the same but for times."""
         return _grouped(self.runs, lambda run: run.content)
+
+    @cached_property
+    def by_process(self) -> dict[Any, list[RunTrace]]:
+        """Runs of the same process that began at the same millisecond."""
+        return _grouped(self.runs, lambda run: run.process)
 
     @cached_property
     def by_owner(self) -> dict[Any, list[RunTrace]]:

@@ -307,21 +307,14 @@ def dataset_covered(run: AccuracyRun, round: Round) -> Iterator[Problem]:
             required=size,
         )
         return
-    enough = {n for n in (size, other) if n is not None}
-    if (
-        total is not None
-        and total in enough
-        and (count is None or count in enough or count >= min(enough))
-    ) or count in enough:
-        return
-    if total is not None and total >= size and (count is None or count >= min(enough)):
-        return
-    key = "effective_accuracy_sample_count" if count is not None else "qsl_reported_total_count"
-    found = count if count is not None else total
-    yield Problem(
-        f"the accuracy run covered {found} samples, the data set has {size}", path=run.detail_path,
-        line=run.detail.line(key), found=found, required=size,
-    )  # fmt: skip
+    enough = min(n for n in (size, other) if n is not None)
+    for key, found in (("effective_accuracy_sample_count", count), ("qsl_reported_total_count", total)):
+        if found is not None and found < enough:
+            yield Problem(
+                f"the accuracy run covered {found} samples ({key}), the data set has {size}",
+                path=run.detail_path, line=run.detail.line(key), found=found, required=size,
+            )  # fmt: skip
+            return
 
 
 @rule("A113", ERROR, needs="detail")

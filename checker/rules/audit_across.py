@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from checker.audit.evidence import evidence
+from checker.audit.lines import KNOWN_LINES
 from checker.audit.traces import Field, ResultTrace, RunTrace, base_name
 from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
 from schemas.report import Severity
@@ -24,13 +25,13 @@ def _field(trace: RunTrace | ResultTrace) -> Field:
 
 
 def _first_other(trace: RunTrace, group: list[RunTrace]) -> list[RunTrace]:
-    """The runs before this one in the order of paths: each pair is told once, by the later."""
+    """The runs before this one: each pair is told once, by the later."""
     return sorted((o for o in group if o is not trace and _order(o) < _order(trace)), key=_order)
 
 
-def _order(trace: RunTrace) -> tuple[bool, str]:
-    """A compliance run is the later one: it is the one that needs a run of its own."""
-    return trace.kind.startswith("TEST"), trace.path
+def _order(trace: RunTrace) -> tuple[str, bool, str]:
+    """The later round's, then the compliance run: it is the one that needs a run of its own."""
+    return trace.round, trace.kind.startswith("TEST"), trace.path
 
 
 def allowed_copy(one: RunTrace, other: RunTrace, round: Round) -> str | None:
@@ -164,6 +165,37 @@ def content_of_its_own(run: RunTrace, round: Round) -> Iterator[Problem]:
         )  # fmt: skip
 
 
+@rule("R307", ERROR)
+def process_of_its_own(run: RunTrace, round: Round) -> Iterator[Problem]:
+    """No two runs were made by the same process at the same millisecond.
+
+    Why: a process runs one test at a time on one machine, whatever its log says of the results.
+    Fix: put each run's own log into its folder, as LoadGen wrote it.
+    Source: LoadGen: pid, test_datetime and power_begin of every log; allowed copies as in R301.
+    """
+    if run.process is None:
+        raise NotJudged
+    group = _field(run).by_process.get(run.process, [])
+    before = _first_other(run, group)
+    others = [o for o in before if allowed_copy(run, o, round) is None]
+    if not others or len(others) < len(before):
+        return
+    other = others[0]
+    pid, when, begin = run.process
+    line = run.lines.get("power_begin")
+    yield Problem(
+        f"the run is of process {pid} begun {when}, power_begin {begin}, as is {other.path}",
+        path=run.path, line=line, found=[o.path for o in others[:_FAR]],
+        required="a process or a time of its own", severity=_lowered(run, others),
+        evidence=evidence(
+            "(pid, test_datetime, power_begin) differ between runs", "certain",
+            {"this log": run.path, "other log": other.path, "pid": pid, "test_datetime": when,
+             "power_begin": begin, "same bytes": run.digest == other.digest},
+            {run.path: line or 0, other.path: other.lines.get("power_begin") or 0},
+        ),
+    )  # fmt: skip
+
+
 _OVERLAP_S = 30.0
 
 
@@ -183,7 +215,11 @@ def runs_one_after_another(run: RunTrace, round: Round) -> Iterator[Problem]:
     for other in _field(run).by_owner.get((run.tree, *run.owner), []):
         if other.began is None or other.ended is None or other.began > run.began:
             break
-        if other is run or other.digest == run.digest or (other.began, other.path) > (run.began, run.path):
+        if (
+            other is run
+            or other.digest == run.digest
+            or (other.began, other.path) > (run.began, run.path)
+        ):
             continue
         overlap = min(run.ended, other.ended) - run.began
         if overlap > _OVERLAP_S:
@@ -255,10 +291,6 @@ def source_lines_agree(run: RunTrace, round: Round) -> Iterator[Problem]:
                 {key: at},
             ),
         )  # fmt: skip
-
-
-KNOWN_LINES: dict[tuple[tuple[str, str], ...], dict[str, tuple[str, int]]] = {}
-"""Source lines of LoadGen builds that were run for this table, by the SHA-1 of their sources."""
 
 
 @rule("R306", NOTE)
@@ -392,9 +424,7 @@ def description_of_its_own(result: ResultTrace, round: Round) -> Iterator[Proble
     mine = (result.subject.submitter, result.subject.system)
     first = min(o.path for o in group if (o.subject.submitter, o.subject.system, o.subject.division)
                 == (*mine, result.subject.division))  # fmt: skip
-    others = sorted(
-        {(o.subject.submitter, o.subject.system) for o in group} - {mine}, key=str
-    )
+    others = sorted({(o.subject.submitter, o.subject.system) for o in group} - {mine}, key=str)
     # Told once for a system, by the later of the two.
     if first != result.path or not any(str(o) < str(mine) for o in others):
         return

@@ -45,7 +45,11 @@ def loaded_set_replayed(
         raise NotJudged
     if isinstance(outcome, replayed.Disagreement):
         look = Look(detail)
-        for key in ("effective_qsl_rng_seed", "qsl_reported_total_count", "effective_performance_sample_count"):
+        for key in (
+            "effective_qsl_rng_seed",
+            "qsl_reported_total_count",
+            "effective_performance_sample_count",
+        ):
             look.integer(key)
         yield Problem(
             f"{outcome.where} is {outcome.found}; seed {replay.facts.qsl_seed} gives {outcome.expected}",
@@ -84,8 +88,12 @@ def schedule_replayed(
         return
     if isinstance(outcome, replayed.Disagreement):
         look = Look(detail)
-        for key in ("effective_schedule_rng_seed", "effective_min_query_count", "generated_query_count",
-                    "generated_query_duration"):
+        for key in (
+            "effective_schedule_rng_seed",
+            "effective_min_query_count",
+            "generated_query_count",
+            "generated_query_duration",
+        ):
             look.integer(key)
         look.number("effective_target_qps"), look.number("effective_target_duration_ms")
         yield Problem(
@@ -125,7 +133,11 @@ def query_order_replayed(
         raise NotJudged
     if isinstance(outcome, replayed.Disagreement):
         look = Look(detail)
-        for key in ("effective_sample_index_rng_seed", "effective_qsl_rng_seed", "effective_min_query_count"):
+        for key in (
+            "effective_sample_index_rng_seed",
+            "effective_qsl_rng_seed",
+            "effective_min_query_count",
+        ):
             look.integer(key)
         look.boolean("effective_sample_concatenate_permutation")
         seq = _SEQ.search(outcome.where)
@@ -168,7 +180,9 @@ def sampling_replayed(run: PerformanceRun | ComplianceRun, round: Round) -> Iter
     if replay.facts.accuracy or replay.facts.generation is not replayed.Generation.V5:
         raise NotJudged
     records = _records(run)
-    outcome = replayed.check_sampling(replay.facts, [seq for seq, _ in records.pairs], limit=replayed.LIMIT)
+    outcome = replayed.check_sampling(
+        replay.facts, [seq for seq, _ in records.pairs], limit=replayed.LIMIT
+    )
     if isinstance(outcome, replayed.NotReplayed):
         raise NotJudged
     if isinstance(outcome, replayed.Disagreement):
@@ -200,7 +214,10 @@ def scheduled_rate_replayed(run: PerformanceRun | ComplianceRun, round: Round) -
     if run.scenario != "Server" or detail.format != "mllog":
         raise NotJudged
     look = Look(detail)
-    count, rate = look.integer("result_query_count"), look.number("result_scheduled_samples_per_sec")
+    count, rate = (
+        look.integer("result_query_count"),
+        look.number("result_scheduled_samples_per_sec"),
+    )
     from checker.audit import replayed
 
     replay = replayed.replay_of(run)
@@ -242,7 +259,9 @@ def _last_due(replay: Replay, count: int) -> tuple[float, float]:
         mean = 1e9 / facts.target_qps if facts.target_qps > 0 else 0.0
         return max(replay.durations[0] - 15 * mean, 1.0), 15 / count
     try:
-        due = replayed.server_schedule(facts.schedule_seed, facts.target_qps, 0, count - 1, limit=replayed.LIMIT)
+        due = replayed.server_schedule(
+            facts.schedule_seed, facts.target_qps, 0, count - 1, limit=replayed.LIMIT
+        )
     except (replayed.TooLong, ValueError) as error:
         raise NotJudged from error
     if not due.duration_ns:
@@ -276,7 +295,11 @@ def accuracy_records_whole(run: AccuracyRun, round: Round) -> Iterator[Problem]:
         seen[seq] = number
     counts = [e.value for e in detail.all("generated_query_count")]
     per_query = [e.value for e in detail.all("generated_samples_per_query")]
-    if records.cut or len(counts) != len(per_query) or not all(type(n) is int for n in [*counts, *per_query]):
+    if (
+        records.cut
+        or len(counts) != len(per_query)
+        or not all(type(n) is int for n in [*counts, *per_query])
+    ):
         return
     total = sum(n * per for n, per in zip(counts, per_query, strict=True))
     if len(records.pairs) != total:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import math
 import re
 from collections.abc import Iterator
@@ -132,7 +133,10 @@ def min_duration_follows(run: PerformanceRun | ComplianceRun, round: Round) -> I
         raise NotJudged
     lasted: float | None = None
     if run.scenario == "Offline":
-        lasted, formula = look.number("result_max_latency_ns"), "the longest latency >= min_duration"
+        lasted, formula = (
+            look.number("result_max_latency_ns"),
+            "the longest latency >= min_duration",
+        )
     elif run.scenario == "Server":
         rate = look.number("result_scheduled_samples_per_sec")
         lasted = (count - 1) * 1e9 / rate if rate else None
@@ -179,7 +183,7 @@ def offline_rate_by_clock(run: PerformanceRun | ComplianceRun, round: Round) -> 
         wanted.add(counted)
     room = rate * (0.020 + 5e-5 * seconds) + 1
     if not any(abs(rate * seconds - samples) <= room for samples in wanted):
-        samples = min(wanted, key=lambda n: abs(rate * seconds - n))  # type: ignore[operator]
+        samples = min(wanted, key=lambda n: abs(rate * seconds - n))
         yield _contradiction(
             run, look, "result_samples_per_second", rate, samples / seconds,
             f"{samples} samples / {seconds:.3f} s between power_begin and power_end",
@@ -357,7 +361,9 @@ def early_stopping_estimate(run: PerformanceRun | ComplianceRun, round: Round) -
         families = [("result_{}_percentile_per_query_latency_ns", "result_{}_query_latency_ns")]
         estimates = [("early_stopping_latency_ms", percentile)]
     elif look.boolean("requested_use_token_latencies"):
-        families = [("result_first_token_{}_percentile_latency_ns", "result_first_token_{}_latency_ns")]
+        families = [
+            ("result_first_token_{}_percentile_latency_ns", "result_first_token_{}_latency_ns")
+        ]
         estimates = [("early_stopping_latency_ss", percentile)]
     else:
         families = [("result_{}_percentile_latency_ns", "result_{}_latency_ns")]
@@ -375,11 +381,11 @@ def early_stopping_estimate(run: PerformanceRun | ComplianceRun, round: Round) -
             known.append((rank, ends.format(end), value))
     for key, share in estimates:
         estimate = look.number(key)
-        rank = estimate_index(count, share)
-        if not estimate or rank is None:
+        at = estimate_index(count, share)
+        if not estimate or at is None:
             continue
-        below = max((k for k in known if k[0] <= rank), default=None, key=lambda k: (k[0], k[2]))
-        above = min((k for k in known if k[0] >= rank), default=None, key=lambda k: (k[0], -k[2]))
+        below = max((k for k in known if k[0] <= at), default=None, key=lambda k: (k[0], k[2]))
+        above = min((k for k in known if k[0] >= at), default=None, key=lambda k: (k[0], -k[2]))
         wrong = None
         if below is not None and estimate < below[2]:
             wrong = below
@@ -390,7 +396,7 @@ def early_stopping_estimate(run: PerformanceRun | ComplianceRun, round: Round) -
             side = "at least" if wrong is below else "at most"
             yield _contradiction(
                 run, look, key, estimate, wrong[2],
-                f"rank {rank} of {count} latencies, {side} {wrong[1]} (rank {wrong[0]}),",
+                f"rank {at} of {count} latencies, {side} {wrong[1]} (rank {wrong[0]}),",
             )  # fmt: skip
 
 
@@ -545,7 +551,9 @@ def offline_samples_follow(run: PerformanceRun | ComplianceRun, round: Round) ->
     duration = look.number("requested_min_duration_ms")
     if samples is None or rate is None or least is None or duration is None:
         raise NotJudged
-    if look.boolean("effective_performance_issue_unique") or look.boolean("effective_performance_issue_same"):
+    if look.boolean("effective_performance_issue_unique") or look.boolean(
+        "effective_performance_issue_same"
+    ):
         raise NotJudged
     expected = max(least, math.floor(1.1 * duration / 1000 * rate))
     if not near(samples, expected, _REL, 1.5):
@@ -781,7 +789,7 @@ def build_after_commit(
 
 
 @rule("R120", WARNING, needs="detail")
-def clocks_agree(
+def log_clocks_agree(
     run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
 ) -> Iterator[Problem]:
     """The three clocks of a log tell one time: date of the test, power interval, time_ms.
@@ -926,8 +934,13 @@ def first_token_within_latency(
     look = _measured(run)
     if not look.boolean("requested_use_token_latencies"):
         raise NotJudged
-    pairs = [(f"result_first_token_{p}_percentile_latency_ns", f"result_{p}_percentile_latency_ns") for p in PERCENTS]
-    pairs += [(f"result_first_token_{e}_latency_ns", f"result_{e}_latency_ns") for e in ("min", "max")]
+    pairs = [
+        (f"result_first_token_{p}_percentile_latency_ns", f"result_{p}_percentile_latency_ns")
+        for p in PERCENTS
+    ]
+    pairs += [
+        (f"result_first_token_{e}_latency_ns", f"result_{e}_latency_ns") for e in ("min", "max")
+    ]
     for token, whole in pairs:
         first, last = look.detail.number(token), look.detail.number(whole)
         if first is not None and last is not None and first > last:
@@ -946,9 +959,7 @@ _FAMILIES = (
 
 
 @rule("R125", ERROR, needs="detail")
-def mean_within_percentiles(
-    run: PerformanceRun | ComplianceRun, round: Round
-) -> Iterator[Problem]:
+def mean_within_percentiles(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
     """The mean latency lies within the bounds that its percentiles leave.
 
     Why: the percentiles say how many latencies lie between which bounds, and so bound the mean.
@@ -968,7 +979,7 @@ def mean_within_percentiles(
         if mean is None or any(v is None or not math.isfinite(v) for v in values):
             continue
         bounds = [v for v in values if v is not None]
-        if any(a > b for a, b in zip(bounds, bounds[1:], strict=False)):
+        if any(a > b for a, b in itertools.pairwise(bounds)):
             continue
         n = queries if "query" in ends else max(queries * per_query, 1)
         if run.scenario == "Offline":
@@ -1024,7 +1035,11 @@ def summary_remainder(
             key, logged = next(iter(known.items()))
             yield _differs(run, line, f"the {percent:g}th percentile latency", value, key, logged)
     estimates: dict[float, set[float]] = {}
-    for key in ("early_stopping_result", "early_stopping_ttft_result", "early_stopping_tpot_result"):
+    for key in (
+        "early_stopping_result",
+        "early_stopping_ttft_result",
+        "early_stopping_tpot_result",
+    ):
         for percent, estimate in parse(detail.text(key) or "").estimates:
             estimates.setdefault(percent, set()).add(estimate)
     for percent, value, line in summary.estimates:
@@ -1033,8 +1048,19 @@ def summary_remainder(
                 run, line, f"the early-stopping estimate of the {percent:g}th percentile", value,
                 "early_stopping_result", min(estimates[percent]),
             )  # fmt: skip
-    if summary.errors is not None and "num_errors" in detail and summary.errors != detail.integer("num_errors"):
-        yield _differs(run, None, "the number of errors", summary.errors, "num_errors", detail.get("num_errors"))
+    if (
+        summary.errors is not None
+        and "num_errors" in detail
+        and summary.errors != detail.integer("num_errors")
+    ):
+        yield _differs(
+            run,
+            None,
+            "the number of errors",
+            summary.errors,
+            "num_errors",
+            detail.get("num_errors"),
+        )
 
 
 def _differs(
@@ -1084,11 +1110,18 @@ def summary_alone(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator
     elif run.scenario == "SingleStream":
         rate, mean = number("result_qps_without_loadgen_overhead"), number("result_mean_latency_ns")
         if rate and mean and not same_value(1e9 / mean, rate):
-            yield _alone(run, "result_qps_without_loadgen_overhead", rate, 1e9 / mean, "1e9 / mean latency")
+            yield _alone(
+                run, "result_qps_without_loadgen_overhead", rate, 1e9 / mean, "1e9 / mean latency"
+            )
     elif run.scenario == "Server":
-        done, due = number("result_completed_samples_per_sec"), number("result_scheduled_samples_per_sec")
+        done, due = (
+            number("result_completed_samples_per_sec"),
+            number("result_scheduled_samples_per_sec"),
+        )
         if done and due and done > due * (1 + _QUOTIENT) + 0.01:
-            yield _alone(run, "result_completed_samples_per_sec", done, due, "the scheduled rate, at most,")
+            yield _alone(
+                run, "result_completed_samples_per_sec", done, due, "the scheduled rate, at most,"
+            )
     for template, ends in _FAMILIES:
         last: tuple[str, float] | None = None
         keys = [ends.format("min"), *(template.format(p) for p in PERCENTS), ends.format("max")]
@@ -1127,13 +1160,25 @@ def tokens_per_sample(result: Result, round: Round) -> Iterator[Problem]:
     if stated is None or not stated.value:
         raise NotJudged
     look = _measured(run, "Offline", "Server")
-    tokens = look.number("result_tokens_per_second" if run.scenario == "Offline" else "result_completed_tokens_per_second")
-    samples = look.number("result_samples_per_second" if run.scenario == "Offline" else "result_completed_samples_per_sec")
+    tokens = look.number(
+        "result_tokens_per_second"
+        if run.scenario == "Offline"
+        else "result_completed_tokens_per_second"
+    )
+    samples = look.number(
+        "result_samples_per_second"
+        if run.scenario == "Offline"
+        else "result_completed_samples_per_sec"
+    )
     if not tokens or not samples:
         raise NotJudged
     measured = tokens / samples
     if abs(measured / stated.value - 1) > 0.05:
-        key = "result_tokens_per_second" if run.scenario == "Offline" else "result_completed_tokens_per_second"
+        key = (
+            "result_tokens_per_second"
+            if run.scenario == "Offline"
+            else "result_completed_tokens_per_second"
+        )
         yield Problem(
             f"the performance run gave {measured:.2f} tokens per sample, the accuracy run "
             f"{stated.value:g} ({text.path} line {stated.line})",
@@ -1156,7 +1201,10 @@ def rate_as_scheduled(run: PerformanceRun | ComplianceRun, round: Round) -> Iter
     """
     look = _measured(run, "Server")
     count = look.integer("result_query_count")
-    scheduled, target = look.number("result_scheduled_samples_per_sec"), look.number("effective_target_qps")
+    scheduled, target = (
+        look.number("result_scheduled_samples_per_sec"),
+        look.number("effective_target_qps"),
+    )
     if not count or not scheduled or not target or count < 2:
         raise NotJudged
     allowed = 5 / math.sqrt(count)

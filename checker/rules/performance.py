@@ -159,7 +159,7 @@ def query_count_reached(run: PerformanceRun, round: Round) -> Iterator[Problem]:
     per_query = _generated_per_query(detail) or 1
     samples = detail.integer("effective_min_sample_count") or 0
     if run.scenario == "Offline":
-        # Offline issues one query; LoadGen counts its samples as queries from v3.1 on.
+        # Offline issues one query that holds all samples.
         if max(count, count * per_query) < min(asked, samples or asked):
             yield _too_few(run, detail, count, asked)
     elif count < asked and met is not True:
@@ -908,8 +908,8 @@ def _offline_arithmetic(run: Run, detail: DetailLog) -> Iterator[Problem]:
     if isinstance(loaded, list) and loaded:
         candidates.add(math.ceil(samples / len(loaded)) * len(loaded))
     counted = detail.integer("result_query_count")
-    if counted and counted > 1:
-        candidates.add(counted)
+    if counted is not None and counted != 1:
+        yield _disagree(run, "result_query_count", counted, 1, "Offline, which issues one query,")
     computed = [n * 1e9 / longest for n in candidates]
     if not any(_near(rate, value) for value in computed):
         yield _disagree(run, "result_samples_per_second", rate, samples * 1e9 / longest,
@@ -1245,3 +1245,22 @@ def summary_whole(
         path=run.summary_path, line=summary.lines, required="No errors encountered during test.",
         severity=lowered if lowered in ("warning", "note") else None,
     )  # fmt: skip
+
+
+@rule("P143", WARNING)
+def performance_accuracy_log_small(run: PerformanceRun, round: Round) -> Iterator[Problem]:
+    """An accuracy log beside the performance run is not larger than what the round publishes.
+
+    Why: a performance run logs no answers, or the few that a test samples.
+    Fix: remove mlperf_log_accuracy.json from performance/run_1, or run `assay truncate`.
+    Source: submission_rules.adoc, "Truncation of accuracy logs".
+    """
+    limit = round.accuracy_log.max_bytes
+    file = run.folder.files.get("mlperf_log_accuracy.json") if run.folder is not None else None
+    if limit is None or file is None:
+        raise NotJudged
+    if file.size > limit:
+        yield Problem(
+            f"{file.path} is {file.size} bytes, at most {limit} bytes are published", path=file.path,
+            found=file.size, required=limit,
+        )  # fmt: skip

@@ -10,6 +10,7 @@ from runner.errors import BackendError
 
 if TYPE_CHECKING:
     from runner.backends.base import Backend
+    from runner.benchmarks.base import Benchmark
 
 BACKENDS = {
     "onnxruntime": "runner.backends.onnxrt:OnnxRuntime",
@@ -40,3 +41,16 @@ def make_backend(name: str, options: Mapping[str, Any]) -> Backend:
         raise BackendError(
             f"backend {name!r} does not take these options: {dict(options)!r} ({error})."
         ) from error
+
+
+def open_backend(benchmark: Benchmark, name: str, options: Mapping[str, Any]) -> Backend:
+    """As `make_backend`; inside a `Pipeline` where the benchmark says how its model is run.
+
+    A backend with a true `answers_whole` gives what the benchmark's encoding takes by itself.
+    """
+    backend = make_backend(name, options)
+    if benchmark.execute is None or getattr(backend, "answers_whole", False):
+        return backend
+    from runner.backends.pipeline import Pipeline
+
+    return Pipeline(benchmark, lambda: make_backend(name, options))

@@ -23,6 +23,8 @@ class Dummy:
             of sample 0 to everything, so that an accuracy gate is missed.
     """
 
+    answers_whole = True  # what it gives is what the benchmark's encoding takes
+
     def __init__(self, answer: Literal["label", "constant"] = "label") -> None:
         if answer not in ("label", "constant"):
             raise BackendError(f"found answer={answer!r}; asked for 'label' or 'constant'.")

@@ -8,10 +8,31 @@ from typing import TYPE_CHECKING, cast
 from runner.errors import SettingsError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from runner.benchmarks.base import Benchmark
 
 BENCHMARKS = {
+    # These travel with the package, model and data.
     "digits": "runner.benchmarks.digits:DIGITS",
+    "scenes": "runner.benchmarks.scenes:SCENES",
+    "phrasebook": "runner.benchmarks.phrasebook:PHRASEBOOK",
+    # These need a model and a data set that you have.
+    "resnet50": "runner.benchmarks.resnet50:RESNET50",
+    "mobilenet": "runner.benchmarks.mobilenet:MOBILENET",
+    "ssd-mobilenet": "runner.benchmarks.ssd_mobilenet:SSD_MOBILENET",
+    "ssd-resnet34": "runner.benchmarks.ssd_resnet34:SSD_RESNET34",
+    "gnmt": "runner.benchmarks.gnmt:GNMT",
+}
+EMBEDDED = ("digits", "scenes", "phrasebook")
+
+# Other names by which people know them; results lie under the names above.
+ALIASES = {
+    "resnet50-v1.5": "resnet50",
+    "mobilenet-v1": "mobilenet",
+    "ssd-mobilenet-v1": "ssd-mobilenet",
+    "ssd-small": "ssd-mobilenet",
+    "ssd-large": "ssd-resnet34",
 }
 
 
@@ -26,6 +47,7 @@ def get_benchmark(name: str) -> Benchmark:
     Raises:
         SettingsError: there is none of that name.
     """
+    name = ALIASES.get(name, name)
     module, _, attribute = BENCHMARKS.get(name, name).partition(":")
     if not attribute:
         raise SettingsError(
@@ -36,3 +58,19 @@ def get_benchmark(name: str) -> Benchmark:
         return cast("Benchmark", getattr(import_module(module), attribute))
     except (ImportError, AttributeError) as error:
         raise SettingsError(f"benchmark {name!r} cannot be imported: {error}") from error
+
+
+def open_benchmark(name: str, model: Path | None = None, data: Path | None = None) -> Benchmark:
+    """As `get_benchmark`, fitted to a model: what its graph calls things and how it lays them out.
+
+    Args:
+        model: the model file or folder; None (dummy backend): the benchmark's own form.
+        data: the data set's folder or file, None for the default.
+
+    Raises:
+        SettingsError: there is none of that name, or the model's form cannot be told.
+        BackendError: the model cannot be read.
+        DatasetError: something that the encoding needs is absent (a vocabulary).
+    """
+    benchmark = get_benchmark(name)
+    return benchmark if benchmark.fit is None else benchmark.fit(benchmark, model, data)

@@ -32,6 +32,26 @@ class Score:
 
 
 @dataclass(frozen=True)
+class Part:
+    """One graph of a model that has several: a file of the model's folder, and its signature."""
+
+    file: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+
+Infer = Callable[[Mapping[str, "NDArray[Any]"], Sequence[int]], Sequence["NDArray[Any]"]]
+"""Runs one graph: feed and places in the data set to outputs, as `Backend.infer`."""
+
+Execute = Callable[
+    [Mapping[str, Infer], Mapping[str, "NDArray[Any]"], Sequence[int]], Sequence["NDArray[Any]"]
+]
+"""Runs a whole model: its graphs by name, feed, places in the data set; to outputs.
+
+Called by several threads at once."""
+
+
+@dataclass(frozen=True)
 class Benchmark:
     """One task.  Everything the runner must know of it; nothing else in the runner names it.
 
@@ -57,6 +77,12 @@ class Benchmark:
         batch_size: samples in one inference in Offline.
         server_batch_size: most samples in one inference in Server.
         backend_options: by backend name, options that suit this model if the user sets none.
+        parts: the graphs of a model that has several; a model is then a folder.
+        execute: how the model is run where that is more than calling its one graph (which has the
+            name "model"): a decode loop, a graph that takes one sample at a time, outputs that
+            need the sample's place.  What it returns is what `encode` gets.
+        fit: (this, model, data) to the benchmark for that model and data: names, layouts and
+            label offsets found in the graph, vocabularies.  None: the signature is fixed.
     """
 
     name: str
@@ -78,3 +104,6 @@ class Benchmark:
     batch_size: int = 32
     server_batch_size: int = 8
     backend_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    execute: Execute | None = None
+    fit: Callable[[Benchmark, Path | None, Path | None], Benchmark] | None = None

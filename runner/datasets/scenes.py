@@ -205,5 +205,10 @@ class Scenes:
         """The pictures of `indices`, in that order: {"image": (n, 1, 96, 96)}."""
         return {INPUT: preprocess(self.images[np.asarray(indices, np.int64)])}
 
+    def truth(self, index: int) -> NDArray[np.float32]:
+        """True boxes of a scene: (k, 5) [ymin, xmin, ymax, xmax, category id], fractions."""
+        boxes = self.boxes[index] / np.float32(CANVAS)
+        return np.concatenate([boxes, self.digits[index][:, None] + 1], 1).astype(np.float32)
+
     def unload(self, indices: Sequence[int]) -> None:
         """Nothing to release: the arrays belong to whoever called `load`."""

@@ -49,6 +49,26 @@ def test_good_tree(round: str, benchmark: str, tmp_path: Path) -> None:
             shutil.rmtree(tmp_path / place, ignore_errors=True)
 
 
+@pytest.mark.parametrize(
+    ("round", "benchmark"),
+    [
+        pytest.param(name, benchmark, id=f"{name}-{benchmark}")
+        for name in ("v0.5", "v0.7")
+        for benchmark in load_round(name).benchmarks
+    ],
+)
+def test_good_tree_with_text_logs(round: str, benchmark: str, tmp_path: Path) -> None:
+    """The plain text logs of the first rounds, whose results stand in the summary alone."""
+    for name, category in load_round(round).benchmarks[benchmark].categories.items():
+        place = "datacenter" if name == "none" else name
+        tree = good_tree(
+            tmp_path / place, round=round, benchmark=benchmark, category=place, text=True,
+            scenarios=category.allowed,
+        )  # fmt: skip
+        _assert_good(tree)
+        shutil.rmtree(tmp_path / place)
+
+
 WITH_POWER = [name for name in round_names() if load_round(name).layout.power.required]
 
 

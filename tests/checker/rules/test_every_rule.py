@@ -14,6 +14,7 @@ import pytest
 
 import tests.checker.rules as here
 from checker import model
+from checker.audit import traces
 from checker.rule import FAMILIES, Rule, rules_of
 from checker.rules import MODULES, RULES
 from schemas.load import load_round, round_names
@@ -23,6 +24,7 @@ REPO = Path(__file__).parents[3]
 TARGETS = {
     model.Tree, model.Submitter, model.System, model.BenchmarkFolder, model.Result,
     model.PerformanceRun, model.AccuracyRun, model.ComplianceTest, model.ComplianceRun,
+    traces.RunTrace, traces.ResultTrace,
 }  # fmt: skip
 
 

@@ -1,0 +1,312 @@
+"""TensorRT on NVIDIA GPUs: the same ONNX files, built into engines.
+
+    backend="tensorrt", backend_options={"precision": "fp16", "devices": "all"}
+
+Precision lives in the ONNX file, which is how TensorRT 10 and 11 both take it.  See `trt_plan`
+(what is built), `trt_model` (the file), `trt_builder`, `trt_cache`, `trt_session` (an engine),
+`trt_memory` (device memory) and `trt_pipeline` (how batches flow).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runner.backends.trt_api import Messages, TensorRtApi, load_tensorrt
+from runner.backends.trt_cache import EngineCache, default_folder
+from runner.backends.trt_memory import (
+    CHOICES,
+    Memory,
+    device_count,
+    library_version,
+    open_memory,
+)
+from runner.backends.trt_plan import PRECISIONS, EnginePlan, engine_facts, make_plan
+from runner.errors import BackendError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from runner.backends.trt_model import Prepared
+    from runner.backends.trt_pipeline import Pipeline
+    from runner.benchmarks.base import Benchmark
+    from runner.datasets import Dataset
+
+_LOG = logging.getLogger("runner.tensorrt")
+_REPORT_EVERY_S = 1.0
+
+
+class TensorRT:
+    """An ONNX model as a TensorRT engine.
+
+    Args:
+        precision: "as-is" runs the types that the model holds; "fp16" converts a float32 model.
+        devices: "all", a number, or numbers; 0 is the first GPU that CUDA shows.
+        streams: batches on a device at once; each has two sets of buffers.
+        memory: "pycuda", "cuda-bindings", or "auto" for the first of them that is there.
+        max_batch: most samples in one execution; None: the benchmark's greatest batch.
+        overlap: samples from which a part of a batch gets a stream of its own, so that copies run
+            beside execution; a batch of fewer goes through whole.
+        graphs: replay full batches as CUDA graphs.
+        workspace_mib: most device memory a layer may use while it runs; 0: TensorRT's own limit.
+        optimization_level: 0 (fast build) to 5 (fast engine).
+        cache: folder for engines; None: `trt_cache.default_folder()`.
+
+    Attributes:
+        notes: what happened in `load` that a reader should know (why an engine was built, what
+            was changed in the model).
+        on_progress: called with one line while an engine is built; may be set before `load`.
+    """
+
+    def __init__(
+        self,
+        precision: str = "as-is",
+        devices: str | int | Sequence[int] = 0,
+        streams: int = 2,
+        memory: str = "auto",
+        max_batch: int | None = None,
+        overlap: int = 32,
+        graphs: bool = True,
+        workspace_mib: int = 0,
+        optimization_level: int = 3,
+        cache: str | None = None,
+    ) -> None:
+        _require(precision in PRECISIONS, "precision", precision, " or ".join(PRECISIONS))
+        _require(memory in CHOICES, "memory", memory, ", ".join(CHOICES))
+        _require(1 <= streams <= 16, "streams", streams, "1 to 16")
+        _require(max_batch is None or max_batch >= 1, "max_batch", max_batch, "1 or more")
+        _require(overlap >= 1, "overlap", overlap, "1 or more")
+        _require(workspace_mib >= 0, "workspace_mib", workspace_mib, "0 or more")
+        _require(0 <= optimization_level <= 5, "optimization_level", optimization_level, "0 to 5")
+        self._precision = precision
+        self._devices = devices
+        self._streams = streams
+        self._memory = memory
+        self._max_batch = max_batch
+        self._overlap = overlap
+        self._graphs = graphs
+        self._workspace_mib = workspace_mib
+        self._level = optimization_level
+        self._cache = Path(cache) if cache else None
+        self._resources = ExitStack()
+        self.framework = "TensorRT"
+        self.notes: list[str] = []
+        self.on_progress: Callable[[str], None] | None = None
+
+    @classmethod
+    def preflight(cls, options: Mapping[str, Any]) -> None:
+        """See that this machine has what the backend needs, without using the GPU.
+
+        Raises:
+            BackendError: what is missing, and how to install it.
+        """
+        backend = cls(**options)
+        backend._library()
+        _device_numbers(backend._devices, backend._count())
+
+    # What a test puts in the place of the libraries.
+    def _library(self) -> TensorRtApi:
+        return load_tensorrt()
+
+    def _count(self) -> int:
+        return device_count(self._memory)
+
+    def _open(self, device: int) -> Memory:
+        return open_memory(self._memory, device)
+
+    def load(self, benchmark: Benchmark, model: Path | None, dataset: Dataset) -> None:
+        if model is None:
+            raise BackendError(
+                f"found no model file; asked for an ONNX model of {benchmark.name}. Name one with "
+                "the model option."
+            )
+        trt = self._library()
+        numbers = _device_numbers(self._devices, self._count())
+        from runner.backends.trt_model import prepare
+        from runner.backends.trt_pipeline import Spread
+
+        cache = EngineCache(self._cache or default_folder())
+        self.notes = []
+        prepared = prepare(model, benchmark, self._precision, cache.folder)
+        plan = make_plan(
+            benchmark,
+            fixed_batch=prepared.fixed_batch,
+            precision=prepared.precision,
+            max_batch=self._max_batch,
+            workspace_mib=self._workspace_mib,
+            optimization_level=self._level,
+        )
+        pipelines: list[Pipeline] = []
+        with ExitStack() as opened:
+            for number in numbers:
+                pipelines.append(self._pipeline(trt, number, prepared, plan, cache))
+                opened.callback(pipelines[-1].close)
+            self._resources = opened.pop_all()
+        self._spread = Spread(pipelines, self._overlap)
+        self.notes += prepared.notes
+        self.framework = self._describe(trt, prepared, pipelines)
+        for note in self.notes:
+            _LOG.info("%s", note)
+
+    def _pipeline(
+        self,
+        trt: TensorRtApi,
+        number: int,
+        prepared: Prepared,
+        plan: EnginePlan,
+        cache: EngineCache,
+    ) -> Pipeline:
+        from runner.backends.trt_pipeline import Pipeline
+
+        memory = self._open(number)
+        try:
+            memory.activate()
+            session = self._session(trt, memory, prepared, plan, cache)
+        except BaseException:
+            memory.close()
+            raise
+        pipeline = Pipeline(session, memory, self._streams, self._graphs)
+        try:
+            pipeline.prepare()
+        except BaseException:
+            pipeline.close()
+            raise
+        if pipeline.graph_note:
+            self.notes.append(f"No CUDA graphs: {pipeline.graph_note}")
+        return pipeline
+
+    def _session(
+        self,
+        trt: TensorRtApi,
+        memory: Memory,
+        prepared: Prepared,
+        plan: EnginePlan,
+        cache: EngineCache,
+    ) -> Any:
+        from runner.backends.trt_session import EngineSession
+
+        messages = Messages(trt)
+        device = memory.facts
+        facts = engine_facts(
+            plan,
+            model_sha256=prepared.sha256,
+            tensorrt=trt.__version__,
+            device=device.name,
+            capability=device.capability,
+        )
+        found = cache.find(facts)
+        reason = found.reason
+        if found.engine is not None:
+            try:
+                return EngineSession(trt, messages, memory, found.engine, plan)
+            except BackendError as error:
+                cache.discard(facts)
+                reason = f"the stored engine could not be used: {error}"
+        engine = self._build(trt, messages, memory, prepared, plan, cache, reason)
+        session = EngineSession(trt, messages, memory, engine, plan)
+        try:
+            cache.store(facts, engine)
+        except BackendError as error:
+            self.notes.append(f"The engine will be built again next time: {error}")
+        return session
+
+    def _build(
+        self,
+        trt: TensorRtApi,
+        messages: Messages,
+        memory: Memory,
+        prepared: Prepared,
+        plan: EnginePlan,
+        cache: EngineCache,
+        reason: str,
+    ) -> bytes:
+        from runner.backends.trt_builder import build
+
+        self._say(f"building the engine: {reason}")
+        began, told = time.monotonic(), 0.0
+
+        def progress(phase: str, done: int, total: int) -> None:
+            nonlocal told
+            now = time.monotonic()
+            if now - told >= _REPORT_EVERY_S:
+                told = now
+                share = f" {done} of {total}" if total else ""
+                self._say(f"building the engine, {now - began:.0f} s: {phase}{share}")
+
+        device = memory.facts.name
+        built = build(
+            trt,
+            messages,
+            prepared.path,
+            plan,
+            timings=cache.timings(trt.__version__, device),
+            on_progress=progress,
+        )
+        if built.timings:
+            cache.store_timings(trt.__version__, device, built.timings)
+        self.notes.append(
+            f"The engine was built in {time.monotonic() - began:.1f} s because {reason}."
+        )
+        return built.engine
+
+    def _say(self, text: str) -> None:
+        _LOG.info("%s", text)
+        if self.on_progress is not None:
+            self.on_progress(text)
+
+    def _describe(self, trt: TensorRtApi, prepared: Prepared, pipelines: Sequence[Pipeline]) -> str:
+        device = pipelines[0].memory
+        library = f"{device.name} {library_version(device.name)}".strip()
+        graphs = self._graphs and not any(pipeline.graph_note for pipeline in pipelines)
+        count = len(pipelines)
+        parts = [
+            f"CUDA {device.facts.cuda}",
+            device.facts.name + (f" x {count}" if count > 1 else ""),
+            library,
+            f"{prepared.precision} model",
+            f"{self._streams} streams" + (" each" if count > 1 else ""),
+            "CUDA graphs" if graphs else "no CUDA graphs",
+            *(note.rstrip(".") for note in prepared.notes),
+        ]
+        return f"TensorRT {trt.__version__} ({', '.join(parts)})"
+
+    def infer(
+        self, feed: Mapping[str, NDArray[Any]], indices: Sequence[int]
+    ) -> Sequence[NDArray[Any]]:
+        return self._spread.infer(feed, len(indices))
+
+    def close(self) -> None:
+        self._resources.close()
+
+
+def _require(good: bool, name: str, found: object, asked: str) -> None:
+    if not good:
+        raise BackendError(f"found {name}={found!r}; asked for {asked}.")
+
+
+def _device_numbers(wanted: str | int | Sequence[int], count: int) -> tuple[int, ...]:
+    """Devices asked for, each once.
+
+    Raises:
+        BackendError: there are not so many, or it is no list of numbers.
+    """
+    if wanted == "all":
+        return tuple(range(count))
+    if isinstance(wanted, str):
+        try:
+            numbers = [int(part) for part in wanted.split(",")]
+        except ValueError:
+            numbers = []
+    else:
+        numbers = [wanted] if isinstance(wanted, int) else [int(n) for n in wanted]
+    bad = [n for n in numbers if not 0 <= n < count]
+    if not numbers or bad or len(set(numbers)) < len(numbers):
+        raise BackendError(
+            f"found {count} GPUs and devices={wanted!r}; asked for 'all' or different numbers "
+            f"from 0 to {count - 1}."
+        )
+    return tuple(numbers)

@@ -1,0 +1,193 @@
+"""The ONNX file before TensorRT sees it: its signature, its digest, and its precision."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runner.errors import BackendError
+
+if TYPE_CHECKING:
+    from runner.benchmarks.base import Benchmark
+
+# Protobuf ends at 2 GiB; larger weights stand in a file beside the model.
+_ONE_FILE = 1_500_000_000
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A model ready for the builder.
+
+    Attributes:
+        path: the file to parse; another than the user's where it had to be rewritten.
+        sha256: of what is parsed, with weights that stand in other files.
+        fixed_batch: the batch it was exported with; None where it is dynamic.
+        precision: what runs: "fp32", "fp16" or "int8".
+        notes: what was changed, in sentences.
+    """
+
+    path: Path
+    sha256: str
+    fixed_batch: int | None
+    precision: str
+    notes: tuple[str, ...]
+
+
+def prepare(path: Path, benchmark: Benchmark, precision: str, folder: Path) -> Prepared:
+    """Check a model against its benchmark, and rewrite it where TensorRT needs it.
+
+    Args:
+        precision: "as-is", or "fp16" to convert a float32 model.
+        folder: where a rewritten model is kept, named by its digest.
+
+    Raises:
+        BackendError: no such file, no ONNX, another signature, or it cannot be converted.
+    """
+    import onnx
+
+    from runner.backends.trt_int8 import is_quantized, to_symmetric
+
+    try:
+        model = onnx.load(str(path))
+    except FileNotFoundError as error:
+        raise BackendError(
+            f"found no file {error.filename or path}; asked for an ONNX model of "
+            f"{benchmark.name}. Name one with the model option."
+        ) from error
+    except Exception as error:
+        raise BackendError(
+            f"{path}: cannot be read as ONNX ({type(error).__name__}: {error})."
+        ) from error
+    fixed = check_signature(model, benchmark, path)
+    notes: list[str] = []
+    quantized = is_quantized(model)
+    if precision == "fp16":
+        from runner.backends.trt_fp16 import to_fp16
+
+        if quantized:
+            raise BackendError(
+                f"{path}: found a quantised model; asked for precision fp16, which is made from "
+                "a float32 one. Name that with the model option, or leave the precision as-is."
+            )
+        notes = ["Converted from float32 to float16.", *to_fp16(model)]
+    elif quantized:
+        notes = to_symmetric(model)
+    kept = path
+    if notes:
+        data = model.SerializeToString() if model.ByteSize() < _ONE_FILE else b""
+        name = hashlib.sha256(data or file_digest(path).encode()).hexdigest()
+        kept = folder / f"{path.stem}-{name[:16]}.onnx"
+        if not kept.exists():
+            save(model, kept)
+    return Prepared(
+        path=kept,
+        sha256=file_digest(kept),
+        fixed_batch=fixed,
+        precision="int8" if quantized else "fp16" if _holds_half(model) else "fp32",
+        notes=tuple(notes),
+    )
+
+
+def check_signature(model: Any, benchmark: Benchmark, path: Path) -> int | None:
+    """Compare inputs and outputs with the benchmark's.
+
+    Returns:
+        The batch that the model was exported with; None where it is dynamic.
+
+    Raises:
+        BackendError: a name, shape or type differs, or the batches do among themselves.
+    """
+    from onnx import helper
+
+    weights = {weight.name for weight in model.graph.initializer}
+    batches: set[int | None] = set()
+    for what, values, asked in (
+        ("inputs", model.graph.input, benchmark.inputs),
+        ("outputs", model.graph.output, benchmark.outputs),
+    ):
+        found = {}
+        for value in values:
+            if value.name in weights:
+                continue
+            tensor = value.type.tensor_type
+            shape = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
+            dtype = str(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+            found[value.name] = (shape, dtype)
+        surplus = what == "inputs" and set(found) - {tensor.name for tensor in asked}
+        for tensor in asked:
+            shape, dtype = found.get(tensor.name, ([], ""))
+            fits = len(shape) == len(tensor.shape) and all(
+                want is None or have is None or have == want
+                for have, want in zip(shape, tensor.shape, strict=True)
+            )
+            if not fits or dtype != tensor.dtype or surplus:
+                listed = ", ".join(f"{n!r} {s} {t}" for n, (s, t) in found.items()) or "none"
+                raise BackendError(
+                    f"{path}: found {what} {listed}; asked for {tensor.name!r} "
+                    f"{list(tensor.shape)} {tensor.dtype} (None: the batch). Use a model of "
+                    f"{benchmark.name}'s signature."
+                )
+            if what == "inputs":
+                batches.add(shape[0])
+    if len(batches) != 1:
+        raise BackendError(
+            f"{path}: found inputs with the batches {sorted(map(str, batches))}; asked for the "
+            "same in all of them."
+        )
+    return batches.pop()
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a model, with the content of the files its weights stand in."""
+    import onnx
+    from onnx.external_data_helper import uses_external_data
+
+    digest = hashlib.sha256()
+    _add(digest, path)
+    model = onnx.load(str(path), load_external_data=False)
+    places = {
+        entry.value
+        for weight in model.graph.initializer
+        if uses_external_data(weight)
+        for entry in weight.external_data
+        if entry.key == "location"
+    }
+    for place in sorted(places):
+        digest.update(place.encode())
+        _add(digest, path.parent / place)
+    return digest.hexdigest()
+
+
+def save(model: Any, path: Path) -> None:
+    """Write a model, its weights beside it where one file cannot hold them."""
+    import onnx
+
+    temporary = path.with_name(f".{path.name}.partial")
+    try:
+        if model.ByteSize() < _ONE_FILE:
+            temporary.write_bytes(model.SerializeToString())
+        else:
+            onnx.save(
+                model,
+                str(temporary),
+                save_as_external_data=True,
+                location=f"{path.name}.weights",
+            )
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise BackendError(f"{path}: cannot be written ({error.strerror or error}).") from error
+
+
+def _add(digest: Any, path: Path) -> None:
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+
+
+def _holds_half(model: Any) -> bool:
+    from onnx import TensorProto
+
+    return any(weight.data_type == TensorProto.FLOAT16 for weight in model.graph.initializer)

@@ -1,0 +1,270 @@
+"""A built engine, ready to be put on streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from runner.backends.trt_api import (
+    ICudaEngineApi,
+    IExecutionContextApi,
+    IOutputAllocatorApi,
+    Messages,
+    TensorRtApi,
+)
+from runner.backends.trt_memory import Memory
+from runner.backends.trt_plan import EnginePlan, Row
+from runner.errors import BackendError, InferenceError
+
+
+class Execution(Protocol):
+    """What runs one batch at a time on one stream.
+
+    `room` is what each output needs in bytes, at most; `capturable` is False where the engine
+    waits for the device inside, which no graph can hold.
+    """
+
+    room: Mapping[str, int]
+    capturable: bool
+
+    def enqueue(self, count: int, addresses: Mapping[str, int], stream: int) -> None:
+        """Put the work on the stream; the addresses are read now, the data later."""
+        ...
+
+
+class Session(Protocol):
+    """What the pipeline knows of an engine; `inputs` are those that the graph really reads."""
+
+    plan: EnginePlan
+    inputs: tuple[Row, ...]
+
+    def execution(self, profile: int, stream: Any) -> Execution:
+        """A new execution with working memory of its own."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class EngineSession:
+    """A deserialised engine on the current device.
+
+    Raises:
+        BackendError: TensorRT does not take the engine, or its tensors are others than planned.
+    """
+
+    def __init__(
+        self,
+        trt: TensorRtApi,
+        messages: Messages,
+        memory: Memory,
+        engine: bytes,
+        plan: EnginePlan,
+    ) -> None:
+        self.plan = plan
+        self._trt = trt
+        self._messages = messages
+        self._memory = memory
+        trt.init_libnvinfer_plugins(messages.logger, "")
+        # The runtime must outlive its engine.
+        self._runtime: Any = trt.Runtime(messages.logger)
+        loaded = self._runtime.deserialize_cuda_engine(engine)
+        if loaded is None:
+            raise BackendError(
+                f"TensorRT {trt.__version__} does not take the engine: {messages.last_errors()}."
+            )
+        self._engine: ICudaEngineApi | None = loaded
+        self.inputs = self._verify(loaded)
+
+    def _verify(self, engine: ICudaEngineApi) -> tuple[Row, ...]:
+        trt = self._trt
+        types = {
+            "float32": trt.DataType.FLOAT,
+            "float16": trt.DataType.HALF,
+            "int8": trt.DataType.INT8,
+            "uint8": trt.DataType.UINT8,
+            "int32": trt.DataType.INT32,
+            "int64": trt.DataType.INT64,
+            "bool": trt.DataType.BOOL,
+        }
+        found = {}
+        for index in range(engine.num_io_tensors):
+            name = engine.get_tensor_name(index)
+            found[name] = (
+                engine.get_tensor_mode(name),
+                engine.get_tensor_dtype(name),
+                tuple(engine.get_tensor_shape(name)),
+            )
+        used = []
+        for mode, rows in (
+            (trt.TensorIOMode.INPUT, self.plan.inputs),
+            (trt.TensorIOMode.OUTPUT, self.plan.outputs),
+        ):
+            for row in rows:
+                have = found.pop(row.name, None)
+                if have is None and mode == trt.TensorIOMode.INPUT:
+                    continue  # the graph does not use it
+                fits = have is not None and have[:2] == (mode, types[row.dtype])
+                if have is not None and fits:
+                    rest = have[2][1:]
+                    fits = len(rest) == len(row.shape) and all(
+                        a in (-1, b) for a, b in zip(rest, row.shape, strict=True)
+                    )
+                if not fits:
+                    raise BackendError(
+                        f"found the engine's tensor {row.name!r} as {have}; asked for "
+                        f"{row.dtype} {list(row.shape)} for each sample."
+                    )
+                if mode == trt.TensorIOMode.INPUT:
+                    used.append(row)
+        if found:
+            raise BackendError(
+                f"found tensors in the engine that the benchmark does not have: "
+                f"{', '.join(sorted(found))}."
+            )
+        wanted = len(self.plan.profiles)
+        if engine.num_optimization_profiles != wanted:
+            raise BackendError(
+                f"found {engine.num_optimization_profiles} profiles in the engine; asked for "
+                f"{wanted}."
+            )
+        return tuple(used)
+
+    def execution(self, profile: int, stream: Any) -> Execution:
+        assert self._engine is not None
+        context = self._engine.create_execution_context()
+        if context is None:
+            raise BackendError(
+                f"TensorRT cannot make an execution context: {self._messages.last_errors()}. "
+                "The GPU's memory may be full: choose fewer streams or a smaller max_batch."
+            )
+        handle = self._memory.handle(stream)
+        if not context.set_optimization_profile_async(profile, handle):
+            raise BackendError(
+                f"TensorRT cannot use profile {profile}: {self._messages.last_errors()}."
+            )
+        self._memory.synchronize(stream)
+        return _Execution(self, context, self.plan.profiles[profile].most)
+
+    def failed(self, what: str) -> InferenceError:
+        return InferenceError(f"TensorRT {what}: {self._messages.last_errors()}.")
+
+    def close(self) -> None:
+        self._engine = None
+        self._runtime = None
+
+
+class _Execution:
+    """One execution context.  Shapes are set when the batch changes, addresses when they do."""
+
+    def __init__(self, session: EngineSession, context: IExecutionContextApi, most: int) -> None:
+        self._session = session
+        self._context = context
+        self._count = -1
+        self._bound: dict[str, int] = {}
+        plan = session.plan
+        self._shape(most)
+        self.room: dict[str, int] = {}
+        self.capturable = True
+        self._allocators: dict[str, _Output] = {}
+        for row in plan.outputs:
+            planned = most * row.nbytes
+            shape = tuple(context.get_tensor_shape(row.name))
+            if -1 in shape:
+                # Its size is known only when it has run, and TensorRT waits to know it.
+                self.capturable = False
+                self.room[row.name] = max(planned, context.get_max_output_size(row.name))
+                output = _Output(self.room[row.name])
+                self._allocators[row.name] = output
+                made = _allocator(session._trt, output)
+                output.keep = made
+                if not context.set_output_allocator(row.name, made):
+                    raise session.failed(f"takes no allocator for {row.name!r}")
+            else:
+                self.room[row.name] = planned
+                if shape != (most, *row.shape):
+                    raise BackendError(
+                        f"found output {row.name!r} of shape {list(shape)} for {most} samples; "
+                        f"asked for {[most, *row.shape]}."
+                    )
+
+    def _shape(self, count: int) -> None:
+        for row in self._session.inputs:
+            if not self._context.set_input_shape(row.name, (count, *row.shape)):
+                raise self._session.failed(f"refused a batch of {count} for {row.name!r}")
+        if missing := self._context.infer_shapes():
+            raise self._session.failed(f"knows no shape of {', '.join(missing)}")
+        self._count = count
+
+    def enqueue(self, count: int, addresses: Mapping[str, int], stream: int) -> None:
+        context = self._context
+        if count != self._count:
+            self._shape(count)
+        bound = self._bound
+        for name, address in addresses.items():
+            if bound.get(name) != address:
+                if name in self._allocators:
+                    self._allocators[name].address = address
+                elif not context.set_tensor_address(name, address):
+                    raise self._session.failed(f"refused the address of {name!r}")
+                bound[name] = address
+        if not context.execute_async_v3(stream):
+            raise self._session.failed("could not put the batch on its stream")
+        for name, output in self._allocators.items():
+            self._verify_shape(name, output, count)
+
+    def _verify_shape(self, name: str, output: _Output, count: int) -> None:
+        row = next(row for row in self._session.plan.outputs if row.name == name)
+        if output.refused:
+            raise self._session.failed(
+                f"wants {output.refused} bytes for {name!r}, more than the {output.room} it asked "
+                "for before"
+            )
+        if output.shape != (count, *row.shape):
+            raise InferenceError(
+                f"found output {name!r} of shape {list(output.shape)}; asked for "
+                f"{[count, *row.shape]}."
+            )
+
+
+class _Output:
+    """Where an output of unknown size goes: room for the greatest there can be."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.address = 0
+        self.shape: tuple[int, ...] = ()
+        self.refused = 0
+        self.keep: Any = None
+
+    def take(self, size: int) -> int:
+        if size > self.room:
+            self.refused = size
+            return 0
+        return self.address
+
+
+def _allocator(trt: TensorRtApi, output: _Output) -> IOutputAllocatorApi:
+    base = trt.IOutputAllocator
+
+    def begin(self: Any) -> None:
+        base.__init__(self)
+
+    def reallocate_output(self: Any, name: str, memory: int, size: int, alignment: int) -> int:
+        return output.take(size)
+
+    def reallocate_output_async(
+        self: Any, name: str, memory: int, size: int, alignment: int, stream: int
+    ) -> int:
+        return output.take(size)
+
+    def notify_shape(self: Any, name: str, shape: Sequence[int]) -> None:
+        output.shape = tuple(shape)
+
+    methods = {
+        "__init__": begin,
+        "reallocate_output": reallocate_output,
+        "reallocate_output_async": reallocate_output_async,
+        "notify_shape": notify_shape,
+    }
+    made: IOutputAllocatorApi = type("Output", (base,), methods)()
+    return made
