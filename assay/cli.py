@@ -94,9 +94,11 @@ def _parser() -> argparse.ArgumentParser:
     _rounds_parser(commands)
     _accuracy_parser(commands)
     _run_parser(commands)
+    _quantize_parser(commands)
     _demo_parser(commands)
     _truncate_parser(commands)
     _compliance_parser(commands)
+    _doctor_parser(commands)
     _completion_parser(commands)
     return parser
 
@@ -601,71 +603,44 @@ def _compliance(options: argparse.Namespace) -> int:
 
 
 def _run_parser(commands: Any) -> None:
+    from assay.run_parser import add_run_options
+
     run = commands.add_parser(
         "run", allow_abbrev=False,
         help="measure a benchmark under the official LoadGen and write a submission tree",
     )  # fmt: skip
-    run.add_argument(
-        "--benchmark", default="digits", metavar="B", help="default: digits, the embedded one"
-    )
-    run.add_argument(
-        "--scenario",
-        action="append",
-        metavar="S",
-        help="SingleStream, MultiStream, Server, Offline (default: all)",
-    )
-    run.add_argument(
-        "--out",
-        required=True,
-        type=Path,
-        metavar="FOLDER",
-        help="the submission tree; made, or added to",
-    )
-    run.add_argument(
-        "--round",
-        metavar="R",
-        help="whose gate and durations apply (default: demo for embedded benchmarks)",
-    )
-    run.add_argument("--division", choices=("closed", "open"), default="closed")
-    run.add_argument("--submitter", default="Assay", metavar="NAME")
-    run.add_argument("--system", metavar="NAME", help="default: made from the processor's name")
-    run.add_argument("--backend", default="onnxruntime", metavar="B", help="onnxruntime or dummy")
-    run.add_argument(
-        "--precision",
-        default="fp32",
-        metavar="P",
-        help="which of the benchmark's models: fp32, int8",
-    )
-    run.add_argument("--model", type=Path, metavar="FILE", help="another ONNX file in its place")
-    run.add_argument(
-        "--data", type=Path, metavar="FOLDER", help="the data set (default: the benchmark's own)"
-    )
-    run.add_argument("--target-qps", type=float, metavar="X", help="default: found by a warm-up")
-    run.add_argument("--min-duration", type=float, metavar="SECONDS", help="default: the round's")
-    run.add_argument("--user-conf", type=Path, metavar="FILE", help="a user.conf to start from")
-    run.add_argument("--threads", type=_positive, metavar="N", help="threads of one inference")
-    run.add_argument(
-        "--provider",
-        action="append",
-        metavar="EP",
-        help="ONNX Runtime execution provider; never silently replaced",
-    )
-    run.add_argument(
-        "--measure-anyway",
-        action="store_true",
-        help="measure although the accuracy gate is missed; goes to open",
-    )
-    run.add_argument(
-        "--overwrite", action="store_true", help="replace older results of the same names"
-    )
-    run.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+    add_run_options(run)
     run.set_defaults(handler=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
     from assay.measure import run
+    from runner.backends import preflight
+    from runner.errors import RunnerError
 
+    if not options.dry_run:
+        try:
+            preflight(options.backend, dict(options.backend_option))
+        except RunnerError as error:
+            raise Usage(str(error)) from error
     return run(options, _write, _say)
+
+
+def _quantize_parser(commands: Any) -> None:
+    from assay.run_parser import add_quantize_options
+
+    quantize = commands.add_parser(
+        "quantize", allow_abbrev=False,
+        help="make a static INT8 model with a benchmark's calibration samples, and score both",
+    )  # fmt: skip
+    add_quantize_options(quantize)
+    quantize.set_defaults(handler=_quantize)
+
+
+def _quantize(options: argparse.Namespace) -> int:
+    from assay.measure import quantize
+
+    return quantize(options, _write, _say)
 
 
 def _demo_parser(commands: Any) -> None:
@@ -684,6 +659,35 @@ def _demo(options: argparse.Namespace) -> int:
     from assay.measure import demo
 
     return demo(options, _write, _say)
+
+
+# --- doctor ------------------------------------------------------------------------------------
+
+
+def _doctor_parser(commands: Any) -> None:
+    doctor = commands.add_parser(
+        "doctor", allow_abbrev=False,
+        help="what this machine has for measuring, and which benchmarks could run on it",
+    )  # fmt: skip
+    doctor.add_argument("--format", choices=("terminal", "json"), default="terminal")
+    doctor.add_argument(
+        "--backend", choices=("onnxruntime", "tensorrt"), default="onnxruntime",
+        help="exit status 2 if nothing can be measured with this one (default: onnxruntime)",
+    )  # fmt: skip
+    doctor.set_defaults(handler=_doctor)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    import json
+
+    from runner.doctor import examine
+
+    found = examine()
+    if options.format == "json":
+        _write(json.dumps(found.as_dict(), indent=2) + "\n")
+    else:
+        _write(found.text())
+    return EXIT_OK if found.usable(options.backend) else EXIT_USAGE
 
 
 # --- completion --------------------------------------------------------------------------------

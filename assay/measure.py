@@ -1,14 +1,17 @@
-"""``assay run`` and ``assay demo``: measuring, with progress on standard error."""
+"""``assay run``, ``quantize`` and ``demo``: measuring, with progress on standard error."""
 
 from __future__ import annotations
 
 import argparse
+import shlex
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.progress import Line
+from assay.run_parser import add_run_options
 
 if TYPE_CHECKING:
     from runner import Outcome, Plan
@@ -32,17 +35,30 @@ class Listener:
             return
         where = f"{event.benchmark} {event.scenario} {event.mode}"
         if event.phase == "running":
-            left = f", {event.remaining_s:.0f} s left" if event.remaining_s is not None else ""
-            self.line.show(
-                f"{where}: {event.samples} samples, {event.rate:.1f}/s, {event.elapsed_s:.0f} s{left}"
-            )
-        elif event.phase in ("ready", "warning", "failed"):
+            self.line.show(f"{where}: {_numbers(event)}")
+        elif event.phase in ("ready", "warning", "failed", "search"):
             self.line.clear()
             self.say(f"{where}: {event.message}" if event.message else f"{where}: {event.phase}")
         elif event.phase == "done":
             self.line.clear()
         else:
             self.line.show(f"{where}: {event.phase} {event.message}", force=True)
+
+
+def _numbers(event: Event) -> str:
+    """How far a run is, in the width of a terminal."""
+    from runner.reference import duration_text
+
+    parts = [f"{event.samples:,} samples", f"{event.rate:,.6g}/s"]
+    if event.latency_ms is not None:
+        kind = "p99" if event.scenario == "Server" else "mean"
+        parts.append(f"{kind} {event.latency_ms:.3g} ms")
+    if event.scenario == "Server" and event.mode != "accuracy":
+        parts.append(f"{event.late:,} late, {event.waiting:,} waiting")
+    parts.append(f"{event.elapsed_s:.0f} s")
+    if event.remaining_s is not None:
+        parts.append(f"{duration_text(event.remaining_s)} left")
+    return ", ".join(parts)
 
 
 def _round_and_benchmark(name: str, asked: str | None) -> tuple[Round, Benchmark | None]:
@@ -65,70 +81,157 @@ def _round_and_benchmark(name: str, asked: str | None) -> tuple[Round, Benchmark
     return load_round(round_names()[-1]), None
 
 
-def plan_of(options: argparse.Namespace) -> tuple[Plan, Round]:
-    """The measurement that the command line asks for, with its round's gate and durations."""
+def _scenarios(asked: list[str] | None, benchmark: Benchmark | None) -> tuple[str, ...]:
     from assay.cli import Usage
-    from runner import SCENARIOS, Plan
+    from runner import SCENARIOS
 
-    round, benchmark = _round_and_benchmark(options.benchmark, options.round)
-    wanted = options.scenario or [
-        s for s in SCENARIOS if benchmark is None or s in benchmark.scenarios
-    ]
+    wanted = asked or [s for s in SCENARIOS if benchmark is None or s in benchmark.scenarios]
     by_low = {s.lower(): s for s in SCENARIOS}
-    scenarios = []
+    found = []
     for text in wanted:
         for name in text.split(","):
             if name.strip().lower() not in by_low:
                 raise Usage(f"unknown scenario {name!r}; the scenarios are {', '.join(SCENARIOS)}")
-            scenarios.append(by_low[name.strip().lower()])
-    rules = [benchmark.scenarios[s] for s in scenarios if benchmark and s in benchmark.scenarios]
-    least = max((r.min_duration_ms for r in rules), default=0)
-    gate = benchmark.accuracy[0].bound if benchmark is not None and benchmark.accuracy else None
-    target = next((r.target_latency_ns for r in rules if r.target_latency_ns), None)
-    backend_options: dict[str, Any] = {}
-    if options.threads:
-        backend_options["threads"] = options.threads
-    if options.provider:
-        backend_options["providers"] = tuple(options.provider)
+            found.append(by_low[name.strip().lower()])
+    return tuple(dict.fromkeys(found))
+
+
+def _user_conf(path: Path | None, least_ms: int, server_limit: bool) -> str:
+    """A user.conf's text, linted under its own name."""
+    from assay.cli import Usage
+    from runner import SettingsError, parse_user_conf
+
+    if path is None:
+        return ""
     try:
-        conf = options.user_conf.read_text(encoding="utf-8") if options.user_conf else ""
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise Usage(f"--user-conf {options.user_conf}: {error}") from error
-    duration = int(options.min_duration * 1000) if options.min_duration is not None else None
-    plan = Plan(
-        options.benchmark,
-        out=options.out,
-        scenarios=tuple(dict.fromkeys(scenarios)),
-        division=options.division,
-        submitter=options.submitter,
-        system=options.system,
-        backend=options.backend,
-        backend_options=backend_options,
-        precision=options.precision,
-        model=options.model,
-        data=options.data,
-        gate=gate if options.division == "closed" else None,
-        min_duration_ms=duration if duration is not None else (least or None),
-        least_duration_ms=least if options.division == "closed" else 0,
-        target_latency_ms=target / 1e6 if target else None,
-        target_qps=options.target_qps,
-        user_conf=conf,
-        measure_anyway=options.measure_anyway,
-        overwrite=options.overwrite,
-    )
+        raise Usage(f"--user-conf {path}: {error}") from error
+    try:
+        parse_user_conf(
+            text, name=str(path), least_duration_ms=least_ms, server_limit_allowed=server_limit
+        )
+    except SettingsError as error:
+        raise Usage(str(error)) from error
+    return text
+
+
+def _backend_options(options: argparse.Namespace) -> dict[str, Any]:
+    given: dict[str, Any] = {
+        "threads": options.threads,
+        "providers": list(options.provider) if options.provider else None,
+        "spinning": None if options.spinning is None else options.spinning == "on",
+        "optimization": options.graph_optimization,
+        "io_binding": options.io_binding or None,
+    }
+    chosen = {name: value for name, value in given.items() if value is not None}
+    return {**chosen, **dict(options.backend_option)}
+
+
+def plan_of(options: argparse.Namespace, arguments: list[str] | None = None) -> tuple[Plan, Round]:
+    """The measurement that the command line asks for, with its round's gate and durations."""
+    from assay.cli import Usage
+    from runner import Plan, Search, SettingsError, get_benchmark
+
+    try:
+        own = get_benchmark(options.benchmark)
+        if options.task is not None and options.division != "open":
+            raise Usage("--as belongs to --division open: a closed result is its own benchmark")
+        round, benchmark = _round_and_benchmark(
+            options.task or own.name, options.round or ("v6.1" if options.task else None)
+        )
+        task = next((n for n, b in round.benchmarks.items() if b is benchmark), None)
+        if options.task is not None and task is None:
+            raise Usage(
+                f"--as {options.task}: round {round.name} has no such benchmark; it has "
+                f"{', '.join(round.benchmarks)}"
+            )
+        if options.compliance and benchmark is None:
+            raise Usage(f"--compliance: round {round.name} does not know {own.name}; see --as")
+        scenarios = _scenarios(options.scenario, benchmark)
+        asked = [
+            benchmark.scenarios[s] for s in scenarios if benchmark and s in benchmark.scenarios
+        ]
+        least = max((r.min_duration_ms for r in asked), default=0)
+        gate = benchmark.accuracy[0].bound if benchmark is not None and benchmark.accuracy else None
+        target = next((r.target_latency_ns for r in asked if r.target_latency_ns), None)
+        if benchmark is not None and benchmark.conf_model == own.loadgen_model:
+            target = None  # LoadGen's own configuration has it
+        closed = options.division == "closed"
+        duration = int(options.min_duration * 1000) if options.min_duration is not None else None
+        plan = Plan(
+            options.benchmark,
+            out=options.out,
+            scenarios=scenarios,
+            division=options.division,
+            submitter=options.submitter,
+            system=options.system,
+            system_type=options.system_type,
+            backend=options.backend,
+            backend_options=_backend_options(options),
+            precision=options.precision,
+            model=options.model,
+            data=options.data,
+            gate=gate if closed else None,
+            min_duration_ms=duration if duration is not None else (least or None),
+            least_duration_ms=least if closed else 0,
+            target_latency_ms=target / 1e6 if target else None,
+            target_qps=options.target_qps,
+            user_conf=_user_conf(options.user_conf, least if closed else 0, target is not None),
+            measure_anyway=options.measure_anyway,
+            overwrite=options.overwrite,
+            round=round.name,
+            task=task,
+            renamed=options.task is not None,
+            performance_sample_count=(
+                max(own.performance_sample_count, benchmark.performance_sample_count or 0)
+                if benchmark is not None
+                else None
+            ),
+            compliance=options.compliance,
+            search=(
+                Search(options.probe_duration, max(options.tolerance, 0.001), options.margin)
+                if options.find_qps
+                else None
+            ),
+            workers=options.workers,
+            batch_size=options.batch,
+            max_batch=options.max_batch,
+            batch_deadline_us=options.batch_deadline_us,
+            early_stop=not options.no_early_stop,
+            command=shlex.join(["assay", *arguments]) if arguments else "",
+        )
+    except SettingsError as error:
+        raise Usage(str(error)) from error
+    if plan.search is not None and plan.target_qps is not None:
+        raise Usage("--find-qps looks for the rate that --target-qps sets; give one of them")
     return plan, round
 
 
 def _measured(plan: Plan, listener: Listener, write: Write, say: Write) -> list[Outcome]:
+    """Run the plan; every outcome is written as it comes, so that Ctrl-C loses none."""
     from assay.cli import Usage
-    from runner import RunnerError, run_benchmark
+    from runner import RunnerError, iter_benchmark
 
+    outcomes: list[Outcome] = []
     try:
-        return run_benchmark(plan, listener)
+        for outcome in iter_benchmark(plan, listener):
+            listener.line.clear()
+            outcomes.append(outcome)
+            write(_lines([outcome]))
     except RunnerError as error:
         raise Usage(str(error)) from error
+    except KeyboardInterrupt:
+        listener.line.clear()
+        kept = sum(1 for o in outcomes if o.status in ("valid", "invalid", "not-compliant"))
+        say(
+            f"interrupted: {kept} finished scenarios are in {plan.out}; nothing is claimed of the "
+            f"one that ran, what it left is beside it in {plan.out}.runs"
+        )
+        raise
     finally:
         listener.line.clear()
+    return outcomes
 
 
 def _lines(outcomes: list[Outcome]) -> str:
@@ -146,14 +249,84 @@ def _lines(outcomes: list[Outcome]) -> str:
 
 
 def run(options: argparse.Namespace, write: Write, say: Write) -> int:
-    """Run ``assay run``: 0 every scenario valid, 1 some not, 130 interrupted."""
-    from assay.cli import EXIT_ERRORS, EXIT_OK
+    """Run ``assay run``: 0 every scenario valid, 1 some not, 2 cannot be done, 130 interrupted."""
+    from assay.cli import EXIT_ERRORS, EXIT_OK, Usage
+    from runner import RunnerError, foresee
 
-    plan, round = plan_of(options)
+    plan, round = plan_of(options, sys.argv[1:] if sys.argv[1:2] == ["run"] else None)
+    try:
+        say(f"{plan.benchmark} by the rules of round {round.name}: {foresee(plan)}")
+    except RunnerError as error:
+        raise Usage(str(error)) from error
+    for warning in _cautions(plan, round):
+        say(f"note: {warning}")
+    if options.dry_run:
+        return EXIT_OK
     outcomes = _measured(plan, Listener(say, enabled=not options.no_progress), write, say)
-    write(_lines(outcomes))
-    say(f"written to {options.out}; check it with: assay check {options.out} --round {round.name}")
+    if any(o.status in ("valid", "invalid", "not-compliant") for o in outcomes):
+        say(
+            f"written to {options.out}; check it with: assay check {options.out} "
+            f"--round {round.name}"
+        )
     return EXIT_OK if all(o.status == "valid" for o in outcomes) else EXIT_ERRORS
+
+
+def _cautions(plan: Plan, round: Round) -> list[str]:
+    """What will keep the result from being accepted, said before hours are spent on it."""
+    found = []
+    rules = round.benchmarks.get(plan.task or plan.benchmark)
+    if rules is None:
+        found.append(
+            f"round {round.name} does not know {plan.benchmark}: see --as, --division open"
+        )
+        return found
+    for scenario in plan.scenarios:
+        asked = rules.scenarios.get(scenario)
+        if asked is None:
+            found.append(f"{scenario} is no scenario of {plan.task} in round {round.name}")
+            continue
+        if plan.min_duration_ms is not None and plan.min_duration_ms < asked.min_duration_ms:
+            found.append(
+                f"{scenario} runs for {plan.min_duration_ms / 1000:g} s; the round asks for "
+                f"{asked.min_duration_ms / 1000:g} s, so that no check will accept it"
+            )
+        if asked.compliance and not plan.compliance and plan.division == "closed":
+            found.append(
+                f"{scenario} needs {', '.join(asked.compliance)} in the closed division: "
+                "add --compliance"
+            )
+    return found
+
+
+def quantize(options: argparse.Namespace, write: Write, say: Write) -> int:
+    """Run ``assay quantize``: 0 the gate is met, 1 it is missed, 2 it cannot be done."""
+    from assay.cli import EXIT_ERRORS, EXIT_OK, Usage
+    from runner import RunnerError
+    from runner.quantize import quantize as make
+
+    round, benchmark = _round_and_benchmark(options.benchmark, options.round)
+    gate = benchmark.accuracy[0].bound if benchmark is not None and benchmark.accuracy else None
+    line = Line(enabled=not options.no_progress)
+    try:
+        made = make(
+            options.model,
+            options.benchmark,
+            options.out,
+            calibration=options.calibration,
+            calibration_list=options.calibration_list,
+            op_types=tuple(t.strip() for t in (options.op_types or "").split(",") if t.strip()),
+            exclude=tuple(options.exclude),
+            method=options.method,
+            data=options.data,
+            overwrite=options.overwrite,
+            say=lambda text: line.show(text, force=True),
+        )
+    except RunnerError as error:
+        raise Usage(str(error)) from error
+    finally:
+        line.clear()
+    write(made.text(gate, round.name if gate is not None else None))
+    return EXIT_OK if gate is None or made.after.value >= gate else EXIT_ERRORS
 
 
 def demo(options: argparse.Namespace, write: Write, say: Write) -> int:
@@ -171,14 +344,16 @@ def demo(options: argparse.Namespace, write: Write, say: Write) -> int:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise Usage(f"--out {out} cannot be made: {error.strerror}") from error
-    run_options = argparse.Namespace(
-        benchmark="digits", round="demo", scenario=None, division="closed", threads=None, provider=None,
-        user_conf=None, min_duration=None, out=tree, submitter="Assay", system=None,
-        backend="onnxruntime", precision="fp32", model=None, data=None, target_qps=None,
-        measure_anyway=False, overwrite=True,
-    )  # fmt: skip
+    parser = argparse.ArgumentParser()
+    add_run_options(parser)
+    run_options = parser.parse_args(
+        ["--out", str(tree), "--round", "demo", "--compliance", "--overwrite"]
+    )
     plan, _round = plan_of(run_options)
     outcomes = _measured(plan, Listener(say, enabled=not options.no_progress), write, say)
+    if not tree.exists():
+        write(f"Nothing could be measured; what the runs left is in {tree}.runs\n")
+        return EXIT_ERRORS
     report = check(tree, Options(round="demo"), version=str(assay.__version__))
     saved = {"report.json": "json", "report.html": "html"}
     for name, format in saved.items():
@@ -189,7 +364,6 @@ def demo(options: argparse.Namespace, write: Write, say: Write) -> int:
             else rendered.encode("utf-8", "backslashreplace")
         )
         (out / name).write_bytes(data)
-    write(_lines(outcomes))
     text = reports.render(report, "terminal", quiet=True)
     write(text if isinstance(text, str) else text.decode())
     title = load_round("demo").title

@@ -93,8 +93,8 @@ def _follow_parent() -> None:
 def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     import mlperf_loadgen as lg
 
-    from runner.backends import make_backend
-    from runner.benchmarks import get_benchmark
+    from runner.backends import open_backend
+    from runner.benchmarks import open_benchmark
     from runner.errors import DatasetError, RunnerError
     from runner.qsl import Library
     from runner.settings import RunSettings, calibrate, to_loadgen, user_conf_text
@@ -105,10 +105,14 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     settings = RunSettings(**job["settings"])
     folder = Path(job["folder"])
     channel.enter("load")
-    benchmark = get_benchmark(job["benchmark"])
-    dataset = benchmark.make_dataset(Path(job["data"]) if job["data"] else None)
-    backend = make_backend(job["backend"], job["backend_options"])
-    backend.load(benchmark, Path(job["model"]) if job["model"] else None, dataset)
+    model = Path(job["model"]) if job["model"] else None
+    data = Path(job["data"]) if job["data"] else None
+    benchmark = open_benchmark(job["benchmark"], model, data)
+    dataset = benchmark.make_dataset(data)
+    if hasattr(dataset, "on_progress"):  # preprocessing may take minutes
+        dataset.on_progress = lambda message: channel.send("phase", phase="load", message=message)
+    backend = open_backend(benchmark, job["backend"], job["backend_options"])
+    backend.load(benchmark, model, dataset)
     library = Library(dataset)
     total = len(dataset)
     held = min(job["performance_sample_count"], total)

@@ -12,7 +12,7 @@ Phase = Literal[
 
 @dataclass(frozen=True)
 class Event:
-    """One step of a run.
+    """One step of a run; `mode` is "performance", "accuracy" or a compliance test's name.
 
     `phase`: "start", "load" (model and data set), "warm-up", "ready" (LoadGen begins; `message`
     holds the estimate), "running" (about twice a second), "warning", "done", "failed",

@@ -51,7 +51,9 @@ class Plan:
         target_latency_ms: Server's limit, for benchmarks that LoadGen does not know.
         target_qps, expected_latency_ms: None: from a warm-up.
         user_conf: text of a user.conf to start from.
-        performance_sample_count, batch_size: None: the benchmark's.
+        performance_sample_count: None: the benchmark's.
+        batch_size, max_batch: samples in one inference, in Offline and at most in Server; None:
+            the benchmark's.
         load: share of the warm-up's one-by-one rate that Server is asked for.
         measure_anyway: measure performance although the gate was missed; the result then goes
             into the open division.
@@ -61,6 +63,7 @@ class Plan:
         round: whose layout, and whose compliance tests; None: the newest.
         task: the round's benchmark that this one is, or stands for in the open division; None:
             the benchmark's own name.
+        renamed: whether it only stands for that benchmark: its folder then has a name of its own.
         compliance: run the compliance tests that the round asks for.
         search: how to search for the load (`--find-qps`); None: no search.
         workers, batch_deadline_us, early_stop: see `runner.run.Job`.
@@ -90,12 +93,14 @@ class Plan:
     user_conf: str = ""
     performance_sample_count: int | None = None
     batch_size: int | None = None
+    max_batch: int | None = None
     load: float = 0.25
     measure_anyway: bool = False
     overwrite: bool = False
     attempts: int = 3
     round: str | None = None
     task: str | None = None
+    renamed: bool = False
     compliance: bool = False
     search: Search | None = None
     workers: int = 1
@@ -156,6 +161,9 @@ def iter_benchmark(plan: Plan, progress: Progress | None = None) -> Iterator[Out
     system = check_name(plan.system or default_system_name(plan.backend), "system")
     if not plan.scenarios:
         raise SettingsError(f"found no scenario; asked for some of {', '.join(SCENARIOS)}.")
+    for what, path in (("model", plan.model), ("data set", plan.data)):
+        if path is not None and not path.exists():
+            raise SettingsError(f"found no {what} at {path}; asked for a file or folder there.")
     divisions = {plan.division, "open"} if plan.measure_anyway else {plan.division}
     for scenario in plan.scenarios:
         _job(plan, benchmark, scenario, "performance").settings.conf()
@@ -176,7 +184,10 @@ def iter_benchmark(plan: Plan, progress: Progress | None = None) -> Iterator[Out
 
 def _places(plan: Plan, division: str, system: str, benchmark: Benchmark, scenario: str) -> Places:
     task = plan.task or benchmark.name
-    directory = benchmark.name if division == "open" else task
+    directory = task
+    if division == "open" and plan.renamed:
+        # A name of its own, so that nobody takes it for the round's benchmark.
+        directory = f"{benchmark.name}-as-{task}"
     implementation = re.sub(r"[^A-Za-z0-9]+", "-", plan.backend).strip("-")
     return places(
         get_round(plan.round),
@@ -293,6 +304,7 @@ def _job(plan: Plan, benchmark: Benchmark, scenario: str, mode: Mode) -> Job:
             user_conf=plan.user_conf,
             least_duration_ms=plan.least_duration_ms,
             load=plan.load,
+            seeds=_seeds(plan),
         ),
         backend=plan.backend,
         backend_options={
@@ -301,12 +313,20 @@ def _job(plan: Plan, benchmark: Benchmark, scenario: str, mode: Mode) -> Job:
         },
         model=str(model) if model else None,
         data=str(plan.data) if plan.data else None,
-        batch_size=plan.batch_size,
+        batch_size=plan.max_batch if server else plan.batch_size,
         performance_sample_count=plan.performance_sample_count,
         workers=plan.workers,
         batch_deadline_us=plan.batch_deadline_us,
         early_stop=plan.early_stop,
     )
+
+
+def _seeds(plan: Plan) -> tuple[int, int, int] | None:
+    """The round's seeds: LoadGen has those of its own round built in."""
+    if plan.round is None:
+        return None
+    seeds = get_round(plan.round).seeds
+    return int(seeds.qsl_rng_seed), int(seeds.sample_index_rng_seed), int(seeds.schedule_rng_seed)
 
 
 class _Scenario:
@@ -524,10 +544,10 @@ class _Scenario:
             if attempt == plan.attempts - 1:
                 # Perhaps it was the submitted run that was disturbed.
                 self.say(f"{why}; repeating the performance run and its tests")
-                settings = replace(performance.job.settings, user_conf=performance.user_conf)
-                shutil.rmtree(performance.folder, ignore_errors=True)
-                job = replace(performance.job, settings=settings)
-                performance = measure(job, performance.folder, self.listener)
+                job = performance.job
+                if plan.search is None:
+                    job = _job(plan, self.benchmark, self.scenario, "performance")
+                performance = self.performance(job)
                 done.clear()
                 if not performance.valid:
                     break

@@ -124,7 +124,9 @@ def measure(job: Job, folder: Path, progress: Progress | None = None) -> Measure
             job.performance_sample_count or benchmark.performance_sample_count
         ),
     )
-    where = _Where(benchmark.name, job.settings.scenario, job.settings.mode, listener)
+    audit = job.settings.audit_conf
+    kind = Path(audit).name.split(".")[0] if audit else job.settings.mode
+    where = _Where(benchmark.name, job.settings.scenario, kind, listener)
     staging = _prepare(folder, whole, benchmark.payload_bytes)
     try:
         done = _Child(whole, staging, where).run()

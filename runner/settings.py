@@ -27,6 +27,9 @@ SAMPLE_BYTES = 100  # each further sample of a query
 OFFLINE_SAMPLE_BYTES = 470
 SAMPLES_PER_QUERY = {"SingleStream": 1, "MultiStream": 8, "Server": 1, "Offline": 1}
 LOADGEN_MS = 0.003  # what LoadGen and Python add to a query at the least
+# Early stopping at the 99th percentile needs 459 queries in time if none is late, and some 100 to
+# 150 more for each one that is.
+SERVER_QUERIES = 1000
 MEMORY_SHARE = 0.4  # of the free memory, for LoadGen's queries
 
 # What LoadGen's own configuration asks where nothing else is said.
@@ -247,6 +250,8 @@ class RunSettings:
         load: share of the measured batch-1 rate that becomes Server's target_qps.
         audit_conf: an audit.config for a compliance run; None: none, not even one that lies in
             the working directory.
+        seeds: the round's qsl, sample index and schedule seed, where they are not those that
+            LoadGen has built in.
 
     Raises:
         SettingsError: a name or number that cannot be.
@@ -264,6 +269,7 @@ class RunSettings:
     least_duration_ms: int = 0
     load: float = 0.25
     audit_conf: str | None = None
+    seeds: tuple[int, int, int] | None = None
 
     def __post_init__(self) -> None:
         if self.scenario not in SCENARIOS:
@@ -438,6 +444,10 @@ def calibrate(settings: RunSettings, warm_up: WarmUp, free_bytes: int) -> Hints:
                     f"warm-up did {warm_up.batch / warm_up.typical_s:.4g} samples/s"
                 )
         else:
+            within = hint * duration / 1000
+            chosen = not {"min_query_count", key} & given.keys()
+            if chosen and within < SERVER_QUERIES <= 10 * within:
+                values["min_query_count"] = least = SERVER_QUERIES
             seconds = max(duration / 1000, least / hint)
             if hint * warm_up.best_s > 4:
                 warnings.append(
@@ -505,4 +515,6 @@ def to_loadgen(settings: RunSettings, user_conf: Path) -> Any:
             f"{user_conf}: LoadGen answers {codes} to its own configuration and to this file; "
             "asked for [0, 0]. Look for a value out of range."
         )
+    if settings.seeds is not None:
+        result.qsl_rng_seed, result.sample_index_rng_seed, result.schedule_rng_seed = settings.seeds
     return result

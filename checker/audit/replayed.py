@@ -7,14 +7,14 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property
 from io import FileIO
 from typing import Any, BinaryIO, overload
 
 import numpy as np
 
 from checker.model import AccuracyRun, ComplianceRun, Run
-from checker.parse.detail import DetailLog
+from checker.parse.detail import DetailLog, Entry
 from checker.parse.reading import File, Unreadable, open_file
 from checker.replay import (
     Agreement,
@@ -83,6 +83,11 @@ class Indices(Sequence[int]):
     def __init__(self, values: list[int]) -> None:
         self.array = np.array(values, dtype=np.int64)
 
+    @cached_property
+    def digest(self) -> bytes:
+        """What tells this set from others."""
+        return hashlib.blake2b(self.array.tobytes(), digest_size=16).digest()
+
     def __len__(self) -> int:
         return int(self.array.size)
 
@@ -104,7 +109,7 @@ class Replay:
     """The facts of one run, its loaded sets and what it generated."""
 
     facts: RunFacts
-    sets: list[Sequence[int]]
+    sets: list[Indices]
     counts: list[int]
     durations: list[int]
 
@@ -133,10 +138,7 @@ def _kept(key: tuple[Any, ...], find: Callable[[], Outcome]) -> Outcome:
 def sets_outcome(replay: Replay) -> Outcome:
     """`check_loaded_set` for a run; every system loads the same samples of a benchmark."""
     facts = replay.facts
-    marks = tuple(
-        hashlib.blake2b(np.asarray(one, dtype=np.int64).tobytes(), digest_size=16).digest()
-        for one in replay.sets
-    )
+    marks = tuple(one.digest for one in replay.sets)
     key = (
         "sets", facts.qsl_seed, facts.total_count, facts.performance_count, facts.accuracy_count,
         facts.accuracy, facts.samples_per_query if facts.scenario != "Offline" else 0,
@@ -146,7 +148,8 @@ def sets_outcome(replay: Replay) -> Outcome:
 
 
 _waits: dict[int, Any] = {}
-_WAITS_KEPT = 2_000_000
+_WAITS_KEPT = 8_000_000
+_STRETCH = 1 << 15
 
 
 def _unit_waits(seed: int, count: int) -> Any:
@@ -154,34 +157,55 @@ def _unit_waits(seed: int, count: int) -> Any:
     known = _waits.get(seed)
     if known is None or known.size < count:
         size = min(max(2 * count, 1 << 16), _WAITS_KEPT)
-        if len(_waits) > 3:
+        if len(_waits) > 2:
             _waits.clear()
-        known = _waits[seed] = -np.log(1.0 - Stream(seed).canonical(size))
+        stream = Stream(seed)
+        known = np.empty(size)
+        for start in range(0, size, _STRETCH):
+            part = known[start : start + _STRETCH]
+            np.negative(np.log(1.0 - stream.canonical(part.size)), out=part)
+        _waits[seed] = known
     return known[:count]
 
 
 def _plainly_agrees(replay: Replay) -> bool:
     """Whether a Server run's schedule is quickly seen to be right; False decides nothing."""
     facts = replay.facts
-    if facts.scenario != "Server" or facts.accuracy or facts.issue_unique or facts.issue_same:
+    if facts.scenario != "Server" or facts.accuracy or facts.issue_unique:
         return False
     if len(replay.counts) != 1 or len(replay.durations) != 1 or len(replay.sets) != 1:
         return False
+    old = facts.generation in (Generation.V1, Generation.V2_0)
     count, wanted = replay.counts[0], facts.target_duration_ms * 1_000_000
-    if not 3 <= count <= _WAITS_KEPT or not 0 < facts.target_qps < math.inf or wanted <= 0:
+    if not 3 <= count <= _WAITS_KEPT or wanted <= 0 or (old and facts.issue_same):
         return False
-    block = len(replay.sets[0]) if facts.permutation and facts.generation is Generation.V5 else 1
-    if facts.generation is not Generation.V5 or facts.permutation is None or not block:
+    if not 0 < facts.target_qps < math.inf or not 0 < facts.performance_count <= LIMIT:
         return False
-    if len(replay.sets[0]) > LIMIT or facts.performance_count < 1:
+    found = _length_and_reach(facts.schedule_seed, facts.target_qps, count, wanted)
+    if found is None or found[0] != replay.durations[0]:
         return False
-    steps = (_unit_waits(facts.schedule_seed, count) / facts.target_qps * 1e9).astype(np.int64)
-    if int(steps.sum()) != replay.durations[0]:
-        return False
-    due = steps.cumsum()
-    least = -(-facts.min_query_count // block) * block
-    needed = max(int(np.searchsorted(due, wanted)) + 2, least)
-    return -(-needed // block) * block == count
+    blocks = [1]
+    if facts.generation in (Generation.V4, Generation.V5) and facts.permutation is not False:
+        # A log that does not say whether samples are issued equally may have been either.
+        blocks = [len(replay.sets[0])] if facts.permutation else [1, len(replay.sets[0])]
+    for block in blocks:
+        needed = max(found[1], -(-facts.min_query_count // block) * block)
+        if -(-needed // block) * block == count:
+            return True
+    return False
+
+
+def _length_and_reach(seed: int, rate: float, count: int, wanted: int) -> tuple[int, int] | None:
+    """The length of ``count`` waiting times in ns, and how many queries reach ``wanted``."""
+    waits = _unit_waits(seed, count)
+    total, reach = 0, None
+    for start in range(0, count, _STRETCH):
+        steps = (waits[start : start + _STRETCH] / rate * 1e9).astype(np.int64)
+        length = int(steps.sum())
+        if reach is None and total + length >= wanted:
+            reach = start + int(np.searchsorted(steps.cumsum(), wanted - total)) + 2
+        total += length
+    return None if reach is None else (total, reach)
 
 
 def schedule_outcome(replay: Replay) -> Outcome:
@@ -202,33 +226,39 @@ def order_outcome(replay: Replay, pairs: list[tuple[int, int]]) -> Outcome:
         facts = replace(
             replay.facts, target_qps=1.0, expected_latency_ns=None, target_duration_ms=0,
             min_duration_ms=0, min_query_count=0, min_sample_count=0, accuracy_log_seed=0,
+            samples_per_query=1 if replay.facts.scenario == "Offline" else replay.facts.samples_per_query,
             accuracy_log_probability=0.0, accuracy_log_sampling_target=0,
             permutation=bool(replay.facts.permutation),
         )  # fmt: skip
-        loaded = np.asarray(replay.sets[0], dtype=np.int64)
+        key = facts, replay.sets[0].digest
+        if key not in _orders:
+            if len(_orders) >= 64:
+                _orders.clear()
+            _orders[key] = _order(facts, replay.sets[0].array)
+        expected = _orders[key]
         found = np.array(pairs, dtype=np.int64)
-        try:
-            expected = _order(facts, loaded.tobytes())
-        except (TooLong, ValueError):
-            expected = None
         within = expected is not None and found[:, 0].max() < expected.size
         if within and bool((expected[found[:, 0]] == found[:, 1]).all()):
             return Agreement(len(pairs))
     return check_query_order(replay.facts, replay.sets, pairs, limit=LIMIT)
 
 
-@lru_cache(maxsize=12)
-def _order(facts: RunFacts, loaded: bytes) -> Any:
-    """Every sample of an accuracy run in order, under the newest C++ library."""
-    samples = np.frombuffer(loaded, dtype=np.int64)
+_orders: dict[tuple[RunFacts, bytes], Any] = {}
+
+
+def _order(facts: RunFacts, samples: Any) -> Any:
+    """Every sample of an accuracy run in order, under the newest C++ library; None if too long."""
     if not 0 < samples.size <= 1_000_000:
         return None
     padding = facts.samples_per_query - 1 if facts.scenario == "MultiStream" else 0
     one = LoadedSet(samples, max(samples.size - padding, 1))
-    count = query_plan(facts, one, limit=LIMIT).sample_count
-    if not 0 < count <= 2_000_000:
+    try:
+        count = query_plan(facts, one, limit=LIMIT).sample_count
+        if not 0 < count <= 2_000_000:
+            return None
+        return sample_indices(facts, one, np.arange(count, dtype=np.int64), Library.GNU_11)
+    except (TooLong, ValueError):
         return None
-    return sample_indices(facts, one, np.arange(count, dtype=np.int64), Library.GNU_11)
 
 
 _last: tuple[DetailLog, Replay | str] | None = None
@@ -259,14 +289,12 @@ def _read(detail: DetailLog) -> Replay | str:
         facts = RunFacts.from_log(values)
     except MissingFact as error:
         return str(error)
-    sets: list[Sequence[int]] = []
+    sets = []
     for entry in detail.all("loaded_qsl_set"):
-        value = entry.value
-        if not isinstance(value, list) or not set(map(type, value)) <= {int}:
-            return "a loaded_qsl_set that is no list of sample indices"
-        if value and not -_LARGE < min(value) <= max(value) < _LARGE:
-            return "a loaded_qsl_set with numbers beyond 64 bits"
-        sets.append(Indices(value))
+        one = _indices(entry)
+        if isinstance(one, str):
+            return one
+        sets.append(one)
     if len(sets) == 1 and not sets[0]:
         # The plain-text logs of v0.5 leave the set of an accuracy run out.
         sets = []
@@ -275,6 +303,28 @@ def _read(detail: DetailLog) -> Replay | str:
     if not all(type(i) is int for i in [*counts, *durations]):
         return "generated_query_count or generated_query_duration is no integer"
     return Replay(facts, sets, counts, durations)
+
+
+_sets: dict[bytes, Indices] = {}
+
+
+def _indices(entry: Entry) -> Indices | str:
+    """A loaded set; its text, the same in all runs of a benchmark, is decoded once."""
+    raw = bytes(entry.raw)
+    key = hashlib.blake2b(raw, digest_size=16).digest() if len(raw) > 4 else None
+    if key is not None and key in _sets:
+        return _sets[key]
+    value = entry.value
+    if not isinstance(value, list) or not set(map(type, value)) <= {int}:
+        return "a loaded_qsl_set that is no list of sample indices"
+    if value and not -_LARGE < min(value) <= max(value) < _LARGE:
+        return "a loaded_qsl_set with numbers beyond 64 bits"
+    found = Indices(value)
+    if key is not None:
+        if len(_sets) >= 64:
+            _sets.clear()
+        _sets[key] = found
+    return found
 
 
 def accuracy_log(run: Run) -> File | None:

@@ -1226,7 +1226,7 @@ def offline_interval(run: PerformanceRun, round: Round) -> Iterator[Problem]:
         )  # fmt: skip
 
 
-@rule("P143", ERROR, needs="summary")
+@rule("P147", ERROR, needs="summary")
 def summary_whole(
     run: PerformanceRun | AccuracyRun | ComplianceRun, round: Round
 ) -> Iterator[Problem]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 BACKENDS = {
     "onnxruntime": "runner.backends.onnxrt:OnnxRuntime",
+    "tensorrt": "runner.backends.trt:TensorRT",
     "dummy": "runner.backends.dummy:Dummy",
 }
 
@@ -24,6 +25,19 @@ def make_backend(name: str, options: Mapping[str, Any]) -> Backend:
     Raises:
         BackendError: no such backend, its library is absent, or it does not know an option.
     """
+    return cast("Backend", _call(name, lambda made: made(**options), options))
+
+
+def preflight(name: str, options: Mapping[str, Any]) -> None:
+    """See that this machine has what a backend needs, before anything is begun.
+
+    Raises:
+        BackendError: what is missing, and how to install it.
+    """
+    _call(name, lambda made: getattr(made, "preflight", lambda _: None)(options), options)
+
+
+def _call(name: str, use: Callable[[Any], Any], options: Mapping[str, Any]) -> Any:
     place = BACKENDS.get(name, name)
     module, _, attribute = place.partition(":")
     if not attribute:
@@ -31,7 +45,7 @@ def make_backend(name: str, options: Mapping[str, Any]) -> Backend:
             f"found backend {name!r}; asked for one of {', '.join(BACKENDS)}, or 'module:Class'."
         )
     try:
-        return cast("Backend", getattr(import_module(module), attribute)(**options))
+        return use(getattr(import_module(module), attribute))
     except (ImportError, AttributeError) as error:
         raise BackendError(
             f"backend {name!r} cannot be imported ({error}); install the library it stands on, "

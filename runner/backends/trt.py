@@ -41,7 +41,7 @@ _REPORT_EVERY_S = 1.0
 
 
 class TensorRT:
-    """An ONNX model as a TensorRT engine.
+    """An ONNX model as a TensorRT engine; `infer` may be called by several threads at once.
 
     Args:
         precision: "as-is" runs the types that the model holds; "fp16" converts a float32 model.
@@ -49,6 +49,7 @@ class TensorRT:
         streams: batches on a device at once; each has two sets of buffers.
         memory: "pycuda", "cuda-bindings", or "auto" for the first of them that is there.
         max_batch: most samples in one execution; None: the benchmark's greatest batch.
+        longest: greatest length of dimensions that are neither fixed nor the batch (words).
         overlap: samples from which a part of a batch gets a stream of its own, so that copies run
             beside execution; a batch of fewer goes through whole.
         graphs: replay full batches as CUDA graphs.
@@ -69,6 +70,7 @@ class TensorRT:
         streams: int = 2,
         memory: str = "auto",
         max_batch: int | None = None,
+        longest: int = 128,
         overlap: int = 32,
         graphs: bool = True,
         workspace_mib: int = 0,
@@ -79,6 +81,7 @@ class TensorRT:
         _require(memory in CHOICES, "memory", memory, ", ".join(CHOICES))
         _require(1 <= streams <= 16, "streams", streams, "1 to 16")
         _require(max_batch is None or max_batch >= 1, "max_batch", max_batch, "1 or more")
+        _require(longest >= 1, "longest", longest, "1 or more")
         _require(overlap >= 1, "overlap", overlap, "1 or more")
         _require(workspace_mib >= 0, "workspace_mib", workspace_mib, "0 or more")
         _require(0 <= optimization_level <= 5, "optimization_level", optimization_level, "0 to 5")
@@ -87,6 +90,7 @@ class TensorRT:
         self._streams = streams
         self._memory = memory
         self._max_batch = max_batch
+        self._longest = longest
         self._overlap = overlap
         self._graphs = graphs
         self._workspace_mib = workspace_mib
@@ -135,8 +139,10 @@ class TensorRT:
         plan = make_plan(
             benchmark,
             fixed_batch=prepared.fixed_batch,
+            whole=prepared.whole,
             precision=prepared.precision,
             max_batch=self._max_batch,
+            longest=self._longest,
             workspace_mib=self._workspace_mib,
             optimization_level=self._level,
         )

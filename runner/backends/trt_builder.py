@@ -59,10 +59,11 @@ def build(
         inputs = {network.get_input(i).name for i in range(network.num_inputs)}
         for profile in plan.profiles:
             shapes = builder.create_optimization_profile()
-            for row in plan.inputs:
+            for port in plan.inputs:
                 # An input that the graph does not use is gone from the network.
-                if row.name in inputs:
-                    shapes.set_shape(row.name, *profile.shapes(row))
+                if port.name in inputs:
+                    least, best, most = profile.shapes(port, plan.longest)
+                    shapes.set_shape(port.name, least, best, most)
             if config.add_optimization_profile(shapes) < 0:
                 raise BackendError(
                     f"{model}: TensorRT refused the batch sizes {profile.least} to "

@@ -26,8 +26,20 @@ SMALLEST = float(np.finfo(np.float16).smallest_subnormal)
 
 # Operators that stay float32 whole, or in the inputs named.
 _FLOAT32_OPERATORS = frozenset(
-    "QuantizeLinear DequantizeLinear DynamicQuantizeLinear NonMaxSuppression Range EyeLike "
-    "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Multinomial Bernoulli".split()
+    (
+        "QuantizeLinear",
+        "DequantizeLinear",
+        "DynamicQuantizeLinear",
+        "NonMaxSuppression",
+        "Range",
+        "EyeLike",
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+        "Multinomial",
+        "Bernoulli",
+    )
 )
 _FLOAT32_INPUTS = {"Resize": {1, 2}, "Upsample": {1}}
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)

@@ -15,12 +15,13 @@ from onnx import helper, numpy_helper
 
 from runner.errors import BackendError
 
+_DYNAMIC = ("DynamicQuantizeLinear", "MatMulInteger", "ConvInteger")
 _RANGES = {np.dtype(np.int8): (-128, 127), np.dtype(np.uint8): (0, 255)}
 
 
 def is_quantized(model: Any) -> bool:
     """Whether the model holds Q/DQ pairs."""
-    return any(node.op_type == "DequantizeLinear" for node in model.graph.node)
+    return any(node.op_type in ("DequantizeLinear", *_DYNAMIC) for node in model.graph.node)
 
 
 def to_symmetric(model: Any) -> list[str]:
@@ -30,8 +31,16 @@ def to_symmetric(model: Any) -> list[str]:
         What was changed, in sentences.
 
     Raises:
-        BackendError: a scale or zero point is not constant, or a type is not 8-bit.
+        BackendError: it is quantised dynamically, a scale or zero point is not constant, or a
+            type is not 8-bit.
     """
+    dynamic = {node.op_type for node in model.graph.node} & set(_DYNAMIC)
+    if dynamic:
+        raise BackendError(
+            f"found {', '.join(sorted(dynamic))}: the model is quantised while it runs. TensorRT "
+            "takes fixed ranges: quantise it statically in QDQ form (INT8, symmetric), or use "
+            "--backend onnxruntime."
+        )
     return _Rewriting(model).run()
 
 

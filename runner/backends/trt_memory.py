@@ -321,7 +321,7 @@ def _cuda_error(call: str, status: str) -> str:
 def _view(address: int, nbytes: int) -> NDArray[np.uint8]:
     import numpy as np
 
-    raw = (ctypes.c_ubyte * nbytes).from_address(address) if nbytes else b""
+    raw: Any = (ctypes.c_ubyte * nbytes).from_address(address)
     return np.frombuffer(raw, np.uint8)
 
 
@@ -340,7 +340,12 @@ def _pycuda_count() -> int:
 
 
 class PyCudaMemory:
-    """Device memory through PyCUDA, in the primary context, which TensorRT uses as well."""
+    """Device memory through PyCUDA, in the primary context, which TensorRT uses as well.
+
+    PyCUDA keeps a stack of contexts for each thread and aborts the process when a thread ends
+    with one on it.  So only the thread that opened the device, which also allocates and closes,
+    has the context on PyCUDA's stack; the others get it from the driver.
+    """
 
     name = "pycuda"
     _here = threading.local()
@@ -350,9 +355,10 @@ class PyCudaMemory:
         self._driver.init()
         self._allocations: dict[int, Any] = {}
         self._pinned: dict[int, NDArray[np.uint8]] = {}
-        self._graphs: _DriverGraphs | None = None
         self._events: list[Any] = []
         self._streams: list[Any] = []
+        self._owner = threading.get_ident()
+        self._cuda = _Driver()
         handle = self._driver.Device(device)
         try:
             self._context = handle.retain_primary_context()
@@ -368,13 +374,16 @@ class PyCudaMemory:
         )
 
     def activate(self) -> None:
-        # A context is pushed once in each thread, and stays until another device's turn comes.
         top = getattr(self._here, "top", None)
-        if top is not self:
+        if top is self:
+            return
+        if threading.get_ident() == self._owner:
             if top is not None:
                 self._driver.Context.pop()
             self._context.push()
-            self._here.top = self
+        else:
+            self._cuda.call("cuCtxSetCurrent", ctypes.c_void_p(int(self._context.handle)))
+        self._here.top = self
 
     def alloc(self, nbytes: int) -> int:
         try:
@@ -431,18 +440,14 @@ class PyCudaMemory:
         return int(self._driver.mem_get_info()[0])
 
     def capture(self, stream: Any, work: Callable[[], None]) -> Any:
-        if self._graphs is None:
-            self._graphs = _DriverGraphs()
-        return self._graphs.capture(self.handle(stream), work)
+        return self._cuda.capture(self.handle(stream), work)
 
     def launch(self, graph: Any, stream: Any) -> None:
-        assert self._graphs is not None
-        self._graphs.launch(graph, self.handle(stream))
+        self._cuda.launch(graph, self.handle(stream))
 
     def close(self) -> None:
         self.activate()
-        if self._graphs is not None:
-            self._graphs.close()
+        self._cuda.close()
         self._events.clear()
         self._streams.clear()
         self._driver.Context.pop()
@@ -450,8 +455,8 @@ class PyCudaMemory:
         self._context.detach()
 
 
-class _DriverGraphs:
-    """CUDA graphs through the driver itself: PyCUDA has none."""
+class _Driver:
+    """What PyCUDA lacks, from the driver itself: CUDA graphs, and contexts in other threads."""
 
     _THREAD_LOCAL = 1
 
@@ -462,33 +467,33 @@ class _DriverGraphs:
             raise BackendError(f"found no CUDA driver ({error}). {DRIVER}.") from error
         self._made: list[ctypes.c_void_p] = []
 
-    def _call(self, name: str, *arguments: Any) -> None:
+    def call(self, name: str, *arguments: Any) -> None:
         status = getattr(self._cuda, name)(*arguments)
         if status:
             raise BackendError(_cuda_error(name, f"CUresult {status}"))
 
     def capture(self, stream: int, work: Callable[[], None]) -> ctypes.c_void_p:
         handle, graph, ready = ctypes.c_void_p(stream), ctypes.c_void_p(), ctypes.c_void_p()
-        self._call("cuStreamBeginCapture_v2", handle, self._THREAD_LOCAL)
+        self.call("cuStreamBeginCapture_v2", handle, self._THREAD_LOCAL)
         try:
             work()
         except BaseException:
             with contextlib.suppress(BackendError):
-                self._call("cuStreamEndCapture", handle, ctypes.byref(graph))
+                self.call("cuStreamEndCapture", handle, ctypes.byref(graph))
             raise
-        self._call("cuStreamEndCapture", handle, ctypes.byref(graph))
-        self._call("cuGraphInstantiateWithFlags", ctypes.byref(ready), graph, ctypes.c_ulonglong(0))
-        self._call("cuGraphDestroy", graph)
+        self.call("cuStreamEndCapture", handle, ctypes.byref(graph))
+        self.call("cuGraphInstantiateWithFlags", ctypes.byref(ready), graph, ctypes.c_ulonglong(0))
+        self.call("cuGraphDestroy", graph)
         self._made.append(ready)
         return ready
 
     def launch(self, graph: ctypes.c_void_p, stream: int) -> None:
-        self._call("cuGraphLaunch", graph, ctypes.c_void_p(stream))
+        self.call("cuGraphLaunch", graph, ctypes.c_void_p(stream))
 
     def close(self) -> None:
         for graph in self._made:
             with contextlib.suppress(BackendError):
-                self._call("cuGraphExecDestroy", graph)
+                self.call("cuGraphExecDestroy", graph)
         self._made.clear()
 
 
@@ -593,7 +598,8 @@ class HostMemory:
         return HostEvent()
 
     def record(self, event: HostEvent, stream: HostStream) -> None:
-        event.stream, event.position = stream, stream.issued
+        with self._lock:
+            event.stream, event.position = stream, stream.issued
 
     def wait(self, event: HostEvent) -> None:
         if event.stream is not None:

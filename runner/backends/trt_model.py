@@ -24,6 +24,7 @@ class Prepared:
         path: the file to parse; another than the user's where it had to be rewritten.
         sha256: of what is parsed, with weights that stand in other files.
         fixed_batch: the batch it was exported with; None where it is dynamic.
+        whole: an output is not one row for each sample, as far as its names of dimensions tell.
         precision: what runs: "fp32", "fp16" or "int8".
         notes: what was changed, in sentences.
     """
@@ -31,6 +32,7 @@ class Prepared:
     path: Path
     sha256: str
     fixed_batch: int | None
+    whole: bool
     precision: str
     notes: tuple[str, ...]
 
@@ -61,6 +63,7 @@ def prepare(path: Path, benchmark: Benchmark, precision: str, folder: Path) -> P
             f"{path}: cannot be read as ONNX ({type(error).__name__}: {error})."
         ) from error
     fixed = check_signature(model, benchmark, path)
+    whole = has_free_rows(model)
     notes: list[str] = []
     quantized = is_quantized(model)
     if precision == "fp16":
@@ -85,6 +88,7 @@ def prepare(path: Path, benchmark: Benchmark, precision: str, folder: Path) -> P
         path=kept,
         sha256=file_digest(kept),
         fixed_batch=fixed,
+        whole=whole,
         precision="int8" if quantized else "fp16" if _holds_half(model) else "fp32",
         notes=tuple(notes),
     )
@@ -129,14 +133,28 @@ def check_signature(model: Any, benchmark: Benchmark, path: Path) -> int | None:
                     f"{list(tensor.shape)} {tensor.dtype} (None: the batch). Use a model of "
                     f"{benchmark.name}'s signature."
                 )
-            if what == "inputs":
-                batches.add(shape[0])
-    if len(batches) != 1:
+            if what == "inputs" and None in tensor.shape:
+                batches.add(shape[tensor.shape.index(None)])
+    if len(batches) > 1:
         raise BackendError(
             f"{path}: found inputs with the batches {sorted(map(str, batches))}; asked for the "
             "same in all of them."
         )
-    return batches.pop()
+    return batches.pop() if batches else None
+
+
+def has_free_rows(model: Any) -> bool:
+    """Whether an output's first dimension has another name than the inputs' (a list of boxes)."""
+    weights = {weight.name for weight in model.graph.initializer}
+
+    def names(values: Any) -> set[Any]:
+        return {
+            dims[0].dim_param or dims[0].dim_value or None
+            for value in values
+            if value.name not in weights and (dims := value.type.tensor_type.shape.dim)
+        }
+
+    return not names(model.graph.output) <= names(model.graph.input)
 
 
 def file_digest(path: Path) -> str:

@@ -1,13 +1,15 @@
-"""Batches through a device: copied in, executed, copied out, on several streams at once.
+"""Batches through devices: copied in, executed, copied out, on several streams at once.
 
 A stream has two sets of buffers (pinned on the host, and on the device), so that the host fills one
 while the device works on the other; several streams let one's copies run beside another's
-execution.  A chunk goes `submit` -> `collect`, and collecting is in the order of submitting.
+execution.  A chunk goes `submit` -> `collect`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import queue
+import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,56 +19,68 @@ import numpy as np
 
 from runner.backends.trt_memory import Memory
 from runner.backends.trt_plan import split
-from runner.backends.trt_session import Execution, Session
+from runner.backends.trt_session import Execution, Session, Shapes
 from runner.errors import BackendError, InferenceError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SLOTS = 2
+SETS = 2  # of buffers for each stream
+_KEPT_VIEWS = 64  # a decode loop sends hundreds of shapes
 
-
-@dataclass
-class _Views:
-    """A slot's buffers, seen as a batch of one size."""
-
-    inputs: list[tuple[str, NDArray[Any]]]
-    outputs: list[NDArray[Any]]
-    up: list[tuple[int, NDArray[np.uint8]]]
-    down: list[tuple[NDArray[np.uint8], int]]
-    profile: int
-    executed: int
-
-
-@dataclass
-class _Slot:
-    lane: _Lane
-    pinned: dict[str, NDArray[np.uint8]]
-    device: dict[str, int]
-    done: Any
-    busy: bool = False
-    count: int = 0
-    views: dict[int, _Views] = field(default_factory=dict)
-    graphs: dict[int, Any] = field(default_factory=dict)
+Feed = Mapping[str, "NDArray[Any]"]
 
 
 @dataclass
 class _Lane:
+    """A stream and what executes on it; one thread at a time may put work there."""
+
     stream: Any
     handle: int
     executions: list[Execution]
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass
+class _Views:
+    """A slot's input buffers, seen as a batch of one shape."""
+
+    shapes: Shapes
+    profile: int
+    inputs: list[tuple[str, NDArray[Any]]]
+    up: list[tuple[int, NDArray[np.uint8]]]
+    graph: Any = None
+    # Outputs of a batch whose shapes are known beforehand.
+    known: Shapes | None = None
+    outputs: list[NDArray[Any]] = field(default_factory=list)
+    down: list[tuple[NDArray[np.uint8], int]] = field(default_factory=list)
+
+
+@dataclass
+class Slot:
+    """One set of buffers: what a chunk occupies from `submit` to `collect`."""
+
+    pipeline: Pipeline
+    lane: _Lane
+    done: Any
+    pinned: dict[str, NDArray[np.uint8]] = field(default_factory=dict)
+    device: dict[str, int] = field(default_factory=dict)
+    views: dict[tuple[tuple[int, ...], ...], _Views] = field(default_factory=dict)
+    count: int = 0
+    outputs: list[NDArray[Any]] = field(default_factory=list)
 
 
 class Pipeline:
-    """One device.
+    """One device.  Several threads may use it, each with slots of its own.
 
     Args:
         session: the engine; closed with the pipeline.
         memory: the device; closed with the pipeline.
         streams: how many batches may be on the device at once.
-        graphs: whether full batches are replayed as CUDA graphs.
+        graphs: whether the greatest batch of each profile is replayed as a CUDA graph.
 
     Attributes:
+        slots: sets of buffers; neighbours are on different streams.
         graph_note: why there are no graphs although they were asked for; "" otherwise.
     """
 
@@ -76,11 +90,11 @@ class Pipeline:
         self.session = session
         self.memory = memory
         self.plan = session.plan
+        self.slots: list[Slot] = []
         self.graph_note = ""
         self._graphs = graphs
-        self._ring: list[_Slot] = []
-        self._next = 0
         self._lanes: list[_Lane] = []
+        self._closed = False
         try:
             self._open(streams)
         except BaseException:
@@ -95,30 +109,28 @@ class Pipeline:
                 self.session.execution(index, stream) for index in range(len(self.plan.profiles))
             ]
             self._lanes.append(_Lane(stream, self.memory.handle(stream), executions))
-        for _ in range(SLOTS):
-            # Neighbours in the ring are on different streams.
+        for _ in range(SETS):
             for lane in self._lanes:
-                self._ring.append(_Slot(lane, {}, {}, self.memory.event()))
-                self._furnish(self._ring[-1])
+                slot = Slot(self, lane, self.memory.event())
+                self.slots.append(slot)
+                self._furnish(slot)
 
-    def _furnish(self, slot: _Slot) -> None:
-        room = {row.name: row.nbytes * self.plan.most for row in self.session.inputs}
-        for row in self.plan.outputs:
-            room[row.name] = max(e.room[row.name] for e in slot.lane.executions)
+    def _furnish(self, slot: Slot) -> None:
+        room = {
+            port.name: port.nbytes(port.at(self.plan.most, self.plan.longest))
+            for port in self.session.inputs
+        }
+        for port in self.plan.outputs:
+            room[port.name] = max(e.room[port.name] for e in slot.lane.executions)
         for name, nbytes in room.items():
-            slot.pinned[name] = self.memory.pinned(nbytes)
+            slot.pinned[name] = self.memory.pinned(max(nbytes, 1))
             # A batch that is filled up runs on what lies here.
             slot.pinned[name][:] = 0
-            slot.device[name] = self.memory.alloc(nbytes)
+            slot.device[name] = self.memory.alloc(max(nbytes, 1))
 
     @property
     def lanes(self) -> int:
         return len(self._lanes)
-
-    @property
-    def has_room(self) -> bool:
-        """Whether `submit` can take a chunk before one is collected."""
-        return not self._ring[self._next].busy
 
     def prepare(self) -> None:
         """Run every buffer set once at every profile's greatest batch, and record its graph.
@@ -126,117 +138,172 @@ class Pipeline:
         What the first execution of a shape costs is paid here, before anything is timed.
         """
         self.memory.activate()
-        for slot in self._ring:
+        for slot in self.slots:
             for index, profile in enumerate(self.plan.profiles):
-                views = self._views(slot, profile.most)
-                self._put(slot, views)
+                shapes = {
+                    port.name: port.at(profile.most, self.plan.longest)
+                    for port in self.session.inputs
+                }
+                views = self._views(slot, shapes, profile.most)
+                self._put(slot, views, profile.most)
                 self.memory.synchronize(slot.lane.stream)
-                if self._graphs and slot.lane.executions[index].capturable:
-                    self._capture(slot, profile.most, views)
-                elif self._graphs:
+                if self._graphs and not slot.lane.executions[index].capturable:
+                    self._graphs = False
                     self.graph_note = "the engine has outputs whose size is known only afterwards"
+                elif self._graphs and self.plan.whole:
+                    self._graphs, self.graph_note = False, "batches come in too many shapes"
+                if self._graphs:
+                    self._capture(slot, views, profile.most)
 
-    def _capture(self, slot: _Slot, count: int, views: _Views) -> None:
+    def _capture(self, slot: Slot, views: _Views, count: int) -> None:
         try:
-            slot.graphs[count] = self.memory.capture(
-                slot.lane.stream, lambda: self._put(slot, views)
+            views.graph = self.memory.capture(
+                slot.lane.stream, lambda: self._put(slot, views, count)
             )
         except (BackendError, InferenceError) as error:
             self._graphs, self.graph_note = False, str(error)
-            for other in self._ring:
-                other.graphs.clear()
+            for other in self.slots:
+                for made in other.views.values():
+                    made.graph = None
 
-    def submit(self, feed: Mapping[str, NDArray[Any]], start: int, stop: int) -> _Slot:
-        """Put rows start to stop of a batch on the next stream; returns as soon as they are copied.
-
-        Returns:
-            What `collect` takes.
+    def submit(self, slot: Slot, feed: Feed, start: int, stop: int) -> None:
+        """Copy rows start to stop of a batch into a free slot and put them on its stream.
 
         Raises:
-            InferenceError: all buffers are in use, or TensorRT refuses.
+            InferenceError: the feed has another form, or TensorRT refuses.
         """
-        slot = self._ring[self._next]
-        if slot.busy:
-            raise InferenceError("all buffers are in use; collect the oldest chunk first.")
-        memory = self.memory
+        memory, plan = self.memory, self.plan
         memory.activate()
         count = stop - start
-        views = slot.views.get(count) or self._views(slot, count)
+        parts = {}
+        for port in self.session.inputs:
+            array = feed[port.name]
+            parts[port.name] = array if plan.whole else array[start:stop]
+        key = tuple(array.shape for array in parts.values())
+        views = slot.views.get(key)
+        if views is None:
+            self._check(parts, count)
+            shapes = {name: array.shape for name, array in parts.items()}
+            views = self._views(slot, shapes, count)
         for name, target in views.inputs:
-            np.copyto(target, feed[name][start:stop], casting="no")
-        graph = slot.graphs.get(views.executed)
-        if graph is not None:
-            memory.launch(graph, slot.lane.stream)
-        else:
-            self._put(slot, views)
-        memory.record(slot.done, slot.lane.stream)
-        slot.busy, slot.count = True, count
-        self._next = (self._next + 1) % len(self._ring)
-        return slot
+            np.copyto(target, parts[name], casting="no")
+        slot.count = count
+        with slot.lane.lock:
+            if views.graph is not None:
+                memory.launch(views.graph, slot.lane.stream)
+                slot.outputs = views.outputs
+            else:
+                self._put(slot, views, count)
+            memory.record(slot.done, slot.lane.stream)
 
-    def collect(self, slot: _Slot) -> list[NDArray[Any]]:
-        """Wait for a chunk.
+    def collect(self, slot: Slot) -> list[NDArray[Any]]:
+        """Wait for what was submitted.
 
         Returns:
-            Its outputs, in buffers that are used again some chunks later.
+            Its outputs, in the slot's buffers: good until the next `submit` there.
         """
         self.memory.activate()
         self.memory.wait(slot.done)
-        slot.busy = False
-        return slot.views[slot.count].outputs
+        return slot.outputs
 
-    def _put(self, slot: _Slot, views: _Views) -> None:
+    def _put(self, slot: Slot, views: _Views, count: int) -> None:
         """In, execute, out: all on one stream, so in this order."""
-        memory, stream = self.memory, slot.lane.stream
+        memory, lane = self.memory, slot.lane
         for address, source in views.up:
-            memory.h2d(address, source, stream)
-        execution = slot.lane.executions[views.profile]
-        execution.enqueue(views.executed, slot.device, slot.lane.handle)
+            memory.h2d(address, source, lane.stream)
+        execution = lane.executions[views.profile]
+        shapes = execution.enqueue(views.shapes, slot.device, lane.handle)
+        if shapes is not views.known:
+            self._see_outputs(slot, views, shapes, count)
         for target, address in views.down:
-            memory.d2h(target, address, stream)
+            memory.d2h(target, address, lane.stream)
+        slot.outputs = views.outputs
 
-    def _views(self, slot: _Slot, count: int) -> _Views:
+    def _see_outputs(self, slot: Slot, views: _Views, shapes: Shapes, count: int) -> None:
         executed = self.plan.executed(count)
-        inputs, outputs, up, down = [], [], [], []
-        for row in self.session.inputs:
-            raw = slot.pinned[row.name][: executed * row.nbytes]
-            up.append((slot.device[row.name], raw))
-            typed = raw[: count * row.nbytes].view(row.dtype).reshape(count, *row.shape)
-            inputs.append((row.name, typed))
-        for row in self.plan.outputs:
-            raw = slot.pinned[row.name][: count * row.nbytes]
-            down.append((raw, slot.device[row.name]))
-            outputs.append(raw.view(row.dtype).reshape(count, *row.shape))
-        views = _Views(inputs, outputs, up, down, self.plan.profile_for(count), executed)
-        slot.views[count] = views
+        outputs, down = [], []
+        for port in self.plan.outputs:
+            shape = shapes[port.name]
+            if not port.fits(shape) or (not self.plan.whole and shape[0] != executed):
+                raise InferenceError(
+                    f"found output {port.name!r} of shape {list(shape)} for {executed} samples; "
+                    f"asked for {list(port.shape)} (None: the batch)."
+                )
+            raw = slot.pinned[port.name][: port.nbytes(shape)]
+            if raw.nbytes:
+                down.append((raw, slot.device[port.name]))
+            typed = raw.view(port.dtype).reshape(shape)
+            outputs.append(typed if self.plan.whole else typed[:count])
+        views.known, views.outputs, views.down = shapes, outputs, down
+
+    def _check(self, parts: Feed, count: int) -> None:
+        for port in self.session.inputs:
+            array = parts[port.name]
+            axis = port.batch_axis
+            lengths = [
+                n
+                for place, (n, want) in enumerate(zip(array.shape, port.shape, strict=False))
+                if want is None and place != axis
+            ]
+            if max(lengths, default=0) > self.plan.longest:
+                raise InferenceError(
+                    f"found {port.name!r} of shape {list(array.shape)}; the engine was built for "
+                    f"lengths up to {self.plan.longest}. Raise the option longest."
+                )
+            batch = count if axis is None or array.ndim <= axis else array.shape[axis]
+            if not port.fits(array.shape) or batch != count or array.dtype != port.dtype:
+                raise InferenceError(
+                    f"found {port.name!r} of shape {list(array.shape)}, {array.dtype}, for "
+                    f"{count} samples; asked for {list(port.shape)}, {port.dtype} (None: the "
+                    "batch)."
+                )
+
+    def _views(self, slot: Slot, shapes: Shapes, count: int) -> _Views:
+        executed = self.plan.executed(count)
+        inputs, up = [], []
+        run: dict[str, tuple[int, ...]] = {}
+        for port in self.session.inputs:
+            shape = shapes[port.name]
+            axis = port.batch_axis
+            run[port.name] = tuple(executed if i == axis else n for i, n in enumerate(shape))
+            raw = slot.pinned[port.name][: port.nbytes(run[port.name])]
+            up.append((slot.device[port.name], raw))
+            typed = raw[: port.nbytes(shape)].view(port.dtype).reshape(shape)
+            inputs.append((port.name, typed))
+        views = _Views(run, self.plan.profile_for(executed), inputs, up)
+        if len(slot.views) >= _KEPT_VIEWS:
+            for key in [key for key, old in slot.views.items() if old.graph is None]:
+                del slot.views[key]
+        slot.views[tuple(shapes[port.name] for port in self.session.inputs)] = views
         return views
 
     def close(self) -> None:
         """Wait for what runs and give everything back; harmless when done twice."""
+        if self._closed:
+            return
+        self._closed = True
         # The first error is worth telling, not those of the clean-up after it.
         with contextlib.suppress(BackendError):
             self.memory.activate()
         for lane in self._lanes:
             with contextlib.suppress(BackendError):
                 self.memory.synchronize(lane.stream)
-        for slot in self._ring:
+        for slot in self.slots:
             slot.views.clear()
-            slot.graphs.clear()
+            slot.outputs = []
             for address in slot.device.values():
                 with contextlib.suppress(BackendError):
                     self.memory.free(address)
             for array in slot.pinned.values():
                 with contextlib.suppress(BackendError):
                     self.memory.unpin(array)
-        opened = bool(self._lanes or self._ring)
-        self._ring, self._lanes = [], []
+        self.slots, self._lanes = [], []
         self.session.close()
-        if opened:
-            self.memory.close()
+        self.memory.close()
 
 
 class Spread:
-    """Batches over the pipelines of all devices.  One thread at a time.
+    """Batches over the pipelines of all devices, from any number of threads.
 
     Args:
         worth: samples from which a chunk is worth a stream of its own.
@@ -244,53 +311,57 @@ class Spread:
 
     def __init__(self, pipelines: Sequence[Pipeline], worth: int = 32) -> None:
         self._pipelines = list(pipelines)
+        self._plan = pipelines[0].plan
         self._lanes = sum(pipeline.lanes for pipeline in pipelines)
-        self._most = min(pipeline.plan.most for pipeline in pipelines)
         self._worth = worth
-        self._turn = 0
-        self._kept: dict[int, list[NDArray[Any]]] = {}
+        self._free: queue.SimpleQueue[Slot] = queue.SimpleQueue()
+        # Devices take turns, and on each its streams do.
+        longest = max(len(pipeline.slots) for pipeline in pipelines)
+        for number in range(longest):
+            for pipeline in pipelines:
+                if number < len(pipeline.slots):
+                    self._free.put(pipeline.slots[number])
 
-    def infer(self, feed: Mapping[str, NDArray[Any]], count: int) -> list[NDArray[Any]]:
-        """Run one batch of any size.
+    def infer(self, feed: Feed, count: int) -> list[NDArray[Any]]:
+        """Run one batch; of any size where it may be cut up.
 
         Returns:
-            The outputs, good until the next call.
+            The outputs, the caller's own.
         """
-        pipelines = self._pipelines
-        chunks = split(count, self._most, self._lanes, self._worth)
+        plan = self._plan
+        if plan.whole:
+            return self._one(feed, count)
+        chunks = split(count, plan.most, self._lanes, self._worth)
         if len(chunks) == 1:
-            pipeline = pipelines[self._turn]
-            self._turn = (self._turn + 1) % len(pipelines)
-            return pipeline.collect(pipeline.submit(feed, 0, count))
-        results = self._results(count)
-        running: deque[tuple[Pipeline, _Slot, int, int]] = deque()
-        for number, (start, stop) in enumerate(chunks):
-            pipeline = pipelines[(self._turn + number) % len(pipelines)]
-            while not pipeline.has_room:
-                self._gather(results, *running.popleft())
-            running.append((pipeline, pipeline.submit(feed, start, stop), start, stop))
-        self._turn = (self._turn + len(chunks)) % len(pipelines)
+            return self._one(feed, count)
+        results = [np.empty(port.at(count, 1), port.dtype) for port in plan.outputs]
+        running: deque[tuple[Slot, int, int]] = deque()
+        for start, stop in chunks:
+            slot = self._take(results, running)
+            slot.pipeline.submit(slot, feed, start, stop)
+            running.append((slot, start, stop))
         while running:
             self._gather(results, *running.popleft())
         return results
 
-    def _gather(
-        self, results: list[NDArray[Any]], pipeline: Pipeline, slot: _Slot, start: int, stop: int
-    ) -> None:
-        for result, part in zip(results, pipeline.collect(slot), strict=True):
+    def _one(self, feed: Feed, count: int) -> list[NDArray[Any]]:
+        slot = self._free.get()
+        pipeline = slot.pipeline
+        pipeline.submit(slot, feed, 0, count)
+        outputs = [part.copy() for part in pipeline.collect(slot)]
+        self._free.put(slot)
+        return outputs
+
+    def _take(self, results: list[NDArray[Any]], running: deque[tuple[Slot, int, int]]) -> Slot:
+        """A free slot.  Who holds some gives one back rather than wait: threads never deadlock."""
+        while running:
+            try:
+                return self._free.get_nowait()
+            except queue.Empty:
+                self._gather(results, *running.popleft())
+        return self._free.get()
+
+    def _gather(self, results: list[NDArray[Any]], slot: Slot, start: int, stop: int) -> None:
+        for result, part in zip(results, slot.pipeline.collect(slot), strict=True):
             result[start:stop] = part
-
-    def _results(self, count: int) -> list[NDArray[Any]]:
-        kept = self._kept.get(count)
-        if kept is None:
-            rows = self._pipelines[0].plan.outputs
-            kept = [np.empty((count, *row.shape), row.dtype) for row in rows]
-            # The usual batch, and the last one of a query.
-            if len(self._kept) >= 4:
-                self._kept.clear()
-            self._kept[count] = kept
-        return kept
-
-    def close(self) -> None:
-        for pipeline in self._pipelines:
-            pipeline.close()
+        self._free.put(slot)

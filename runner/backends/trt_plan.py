@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from runner.errors import BackendError
+from runner.errors import BackendError, InferenceError
 
 if TYPE_CHECKING:
     from runner.benchmarks.base import Benchmark, Tensor
@@ -29,16 +29,39 @@ KEY_FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Row:
-    """A model input or output of one sample: everything but the batch."""
+class Port:
+    """A model input or output.  None in `shape`: the first is the batch, others are lengths."""
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[int | None, ...]
     dtype: str
 
     @property
-    def nbytes(self) -> int:
-        return prod(self.shape) * ITEM_BYTES[self.dtype]
+    def batch_axis(self) -> int | None:
+        return self.shape.index(None) if None in self.shape else None
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is one row for each sample, all rows of one size."""
+        return self.shape.count(None) == 1 and self.shape[0] is None
+
+    def at(self, batch: int, length: int) -> tuple[int, ...]:
+        """The shape for a batch and a length."""
+        axis = self.batch_axis
+        return tuple(
+            n if n is not None else batch if place == axis else length
+            for place, n in enumerate(self.shape)
+        )
+
+    def nbytes(self, shape: Sequence[int]) -> int:
+        """Bytes of a tensor of this shape."""
+        return prod(shape) * ITEM_BYTES[self.dtype]
+
+    def fits(self, shape: Sequence[int]) -> bool:
+        """Whether this shape (-1: not known) can be one of this port's."""
+        return len(shape) == len(self.shape) and all(
+            want is None or have in (want, -1) for have, want in zip(shape, self.shape, strict=True)
+        )
 
 
 @dataclass(frozen=True)
@@ -49,10 +72,13 @@ class Profile:
     best: int
     most: int
 
-    def shapes(self, row: Row) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    def shapes(self, port: Port, longest: int) -> tuple[tuple[int, ...], ...]:
         """Least, best and greatest shape of an input."""
-        least, best, most = ((n, *row.shape) for n in (self.least, self.best, self.most))
-        return least, best, most
+        return (
+            port.at(self.least, 1),
+            port.at(self.best, max(1, longest // 4)),
+            port.at(self.most, longest),
+        )
 
 
 @dataclass(frozen=True)
@@ -61,12 +87,17 @@ class EnginePlan:
 
     Attributes:
         fixed_batch: the batch the model was exported with; None where it is dynamic.
+        longest: greatest length of dimensions that are neither fixed nor the batch.
+        whole: batches must not be cut up: an output is not one row for each sample, or a
+            dimension beside the batch is open.
     """
 
-    inputs: tuple[Row, ...]
-    outputs: tuple[Row, ...]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
     profiles: tuple[Profile, ...]
     fixed_batch: int | None
+    longest: int
+    whole: bool
     precision: str
     workspace_mib: int
     optimization_level: int
@@ -77,39 +108,38 @@ class EnginePlan:
         return self.profiles[-1].most
 
     def profile_for(self, count: int) -> int:
-        """Index of the tightest profile that takes `count` samples."""
+        """Index of the tightest profile that takes `count` samples.
+
+        Raises:
+            InferenceError: none does.
+        """
         for index, profile in enumerate(self.profiles):
             if count <= profile.most:
                 return index
-        raise BackendError(f"found a chunk of {count} samples; the engine takes {self.most}.")
+        raise InferenceError(
+            f"found a batch of {count} samples, which cannot be cut up; the engine takes "
+            f"{self.most}. Raise the option max_batch."
+        )
 
     def executed(self, count: int) -> int:
         """Samples that run where `count` are wanted: a fixed batch is filled up."""
         return self.fixed_batch or count
 
 
-def rows(tensors: Sequence[Tensor]) -> tuple[Row, ...]:
-    """Signature of a benchmark without the batch.
+def ports(tensors: Sequence[Tensor]) -> tuple[Port, ...]:
+    """Signature of a benchmark.
 
     Raises:
-        BackendError: the batch is not the first dimension, another one is open, or a type has
-            no counterpart.
+        BackendError: a type has no counterpart.
     """
     result = []
     for tensor in tensors:
-        rest = tensor.shape[1:]
-        if not tensor.shape or tensor.shape[0] is not None or None in rest:
-            raise BackendError(
-                f"found {tensor.name!r} of shape {list(tensor.shape)}; the TensorRT backend takes "
-                "tensors whose first dimension, and no other, is the batch (None). Use "
-                "--backend onnxruntime for this benchmark."
-            )
         if tensor.dtype not in ITEM_BYTES:
             raise BackendError(
                 f"found {tensor.name!r} of type {tensor.dtype}; the TensorRT backend takes "
                 f"{', '.join(ITEM_BYTES)}."
             )
-        result.append(Row(tensor.name, tuple(n for n in rest if n is not None), tensor.dtype))
+        result.append(Port(tensor.name, tensor.shape, tensor.dtype))
     return tuple(result)
 
 
@@ -122,8 +152,10 @@ def make_plan(
     benchmark: Benchmark,
     *,
     fixed_batch: int | None,
+    whole: bool,
     precision: str,
     max_batch: int | None,
+    longest: int,
     workspace_mib: int,
     optimization_level: int,
 ) -> EnginePlan:
@@ -131,18 +163,29 @@ def make_plan(
 
     Args:
         fixed_batch: the batch the model holds, or None.
+        whole: the model has outputs that are not one row for each sample.
         max_batch: most samples in one execution; None: the benchmark's greatest.
     """
-    inputs, outputs = rows(benchmark.inputs), rows(benchmark.outputs)
+    inputs, outputs = ports(benchmark.inputs), ports(benchmark.outputs)
     if fixed_batch is not None:
         profiles: tuple[Profile, ...] = (Profile(fixed_batch, fixed_batch, fixed_batch),)
     else:
-        most = max_batch or max(benchmark.batch_size, benchmark.server_batch_size)
         # 8 is what MultiStream sends.
-        sizes = [n for n in (8, benchmark.server_batch_size, benchmark.batch_size) if n < most]
-        profiles = tuple(Profile(1, size, size) for size in buckets([*sizes, most]))
+        sizes = (8, benchmark.server_batch_size, benchmark.batch_size)
+        most = max_batch or max(sizes)
+        profiles = tuple(
+            Profile(1, size, size) for size in buckets([*(n for n in sizes if n < most), most])
+        )
     return EnginePlan(
-        inputs, outputs, profiles, fixed_batch, precision, workspace_mib, optimization_level
+        inputs=inputs,
+        outputs=outputs,
+        profiles=profiles,
+        fixed_batch=fixed_batch,
+        longest=longest,
+        whole=whole or not all(port.plain for port in (*inputs, *outputs)),
+        precision=precision,
+        workspace_mib=workspace_mib,
+        optimization_level=optimization_level,
     )
 
 
@@ -163,6 +206,7 @@ def engine_facts(
         "shapes": {
             "profiles": [[p.least, p.best, p.most] for p in plan.profiles],
             "fixed batch": plan.fixed_batch,
+            "longest": plan.longest,
             "inputs": [[r.name, list(r.shape), r.dtype] for r in plan.inputs],
             "outputs": [[r.name, list(r.shape), r.dtype] for r in plan.outputs],
         },

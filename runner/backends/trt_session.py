@@ -13,8 +13,10 @@ from runner.backends.trt_api import (
     TensorRtApi,
 )
 from runner.backends.trt_memory import Memory
-from runner.backends.trt_plan import EnginePlan, Row
+from runner.backends.trt_plan import EnginePlan, Port
 from runner.errors import BackendError, InferenceError
+
+Shapes = Mapping[str, tuple[int, ...]]
 
 
 class Execution(Protocol):
@@ -24,11 +26,16 @@ class Execution(Protocol):
     waits for the device inside, which no graph can hold.
     """
 
-    room: Mapping[str, int]
-    capturable: bool
+    @property
+    def room(self) -> Mapping[str, int]: ...
+    @property
+    def capturable(self) -> bool: ...
+    def enqueue(self, shapes: Shapes, addresses: Mapping[str, int], stream: int) -> Shapes:
+        """Put the work on the stream; the addresses are read now, the data later.
 
-    def enqueue(self, count: int, addresses: Mapping[str, int], stream: int) -> None:
-        """Put the work on the stream; the addresses are read now, the data later."""
+        Returns:
+            The outputs' shapes.
+        """
         ...
 
 
@@ -36,7 +43,7 @@ class Session(Protocol):
     """What the pipeline knows of an engine; `inputs` are those that the graph really reads."""
 
     plan: EnginePlan
-    inputs: tuple[Row, ...]
+    inputs: tuple[Port, ...]
 
     def execution(self, profile: int, stream: Any) -> Execution:
         """A new execution with working memory of its own."""
@@ -61,7 +68,7 @@ class EngineSession:
         plan: EnginePlan,
     ) -> None:
         self.plan = plan
-        self._trt = trt
+        self.trt = trt
         self._messages = messages
         self._memory = memory
         trt.init_libnvinfer_plugins(messages.logger, "")
@@ -75,8 +82,8 @@ class EngineSession:
         self._engine: ICudaEngineApi | None = loaded
         self.inputs = self._verify(loaded)
 
-    def _verify(self, engine: ICudaEngineApi) -> tuple[Row, ...]:
-        trt = self._trt
+    def _verify(self, engine: ICudaEngineApi) -> tuple[Port, ...]:
+        trt = self.trt
         types = {
             "float32": trt.DataType.FLOAT,
             "float16": trt.DataType.HALF,
@@ -95,27 +102,26 @@ class EngineSession:
                 tuple(engine.get_tensor_shape(name)),
             )
         used = []
-        for mode, rows in (
+        for mode, ports in (
             (trt.TensorIOMode.INPUT, self.plan.inputs),
             (trt.TensorIOMode.OUTPUT, self.plan.outputs),
         ):
-            for row in rows:
-                have = found.pop(row.name, None)
+            for port in ports:
+                have = found.pop(port.name, None)
                 if have is None and mode == trt.TensorIOMode.INPUT:
                     continue  # the graph does not use it
-                fits = have is not None and have[:2] == (mode, types[row.dtype])
-                if have is not None and fits:
-                    rest = have[2][1:]
-                    fits = len(rest) == len(row.shape) and all(
-                        a in (-1, b) for a, b in zip(rest, row.shape, strict=True)
-                    )
+                fits = (
+                    have is not None
+                    and have[:2] == (mode, types[port.dtype])
+                    and port.fits(have[2])
+                )
                 if not fits:
                     raise BackendError(
-                        f"found the engine's tensor {row.name!r} as {have}; asked for "
-                        f"{row.dtype} {list(row.shape)} for each sample."
+                        f"found the engine's tensor {port.name!r} as {have}; asked for "
+                        f"{port.dtype} {list(port.shape)} (None: any)."
                     )
                 if mode == trt.TensorIOMode.INPUT:
-                    used.append(row)
+                    used.append(port)
         if found:
             raise BackendError(
                 f"found tensors in the engine that the benchmark does not have: "
@@ -159,46 +165,49 @@ class _Execution:
     def __init__(self, session: EngineSession, context: IExecutionContextApi, most: int) -> None:
         self._session = session
         self._context = context
-        self._count = -1
+        self._shapes: Shapes = {}
+        self._known: dict[str, tuple[int, ...]] = {}
         self._bound: dict[str, int] = {}
-        plan = session.plan
-        self._shape(most)
         self.room: dict[str, int] = {}
-        self.capturable = True
         self._allocators: dict[str, _Output] = {}
-        for row in plan.outputs:
-            planned = most * row.nbytes
-            shape = tuple(context.get_tensor_shape(row.name))
-            if -1 in shape:
-                # Its size is known only when it has run, and TensorRT waits to know it.
-                self.capturable = False
-                self.room[row.name] = max(planned, context.get_max_output_size(row.name))
-                output = _Output(self.room[row.name])
-                self._allocators[row.name] = output
-                made = _allocator(session._trt, output)
-                output.keep = made
-                if not context.set_output_allocator(row.name, made):
-                    raise session.failed(f"takes no allocator for {row.name!r}")
-            else:
-                self.room[row.name] = planned
-                if shape != (most, *row.shape):
-                    raise BackendError(
-                        f"found output {row.name!r} of shape {list(shape)} for {most} samples; "
-                        f"asked for {[most, *row.shape]}."
-                    )
+        plan = session.plan
+        self._shape({port.name: port.at(most, plan.longest) for port in session.inputs})
+        for port in plan.outputs:
+            shape = tuple(context.get_tensor_shape(port.name))
+            if -1 not in shape:
+                self.room[port.name] = port.nbytes(shape)
+                continue
+            # Its size is known only when it has run, and TensorRT waits to know it.
+            room = context.get_max_output_size(port.name)
+            if room < 0:
+                raise session.failed(f"knows no bound for the size of {port.name!r}")
+            self.room[port.name] = room
+            output = self._allocators[port.name] = _Output(room)
+            output.keep = _allocator(session.trt, output)
+            if not context.set_output_allocator(port.name, output.keep):
+                raise session.failed(f"takes no allocator for {port.name!r}")
 
-    def _shape(self, count: int) -> None:
-        for row in self._session.inputs:
-            if not self._context.set_input_shape(row.name, (count, *row.shape)):
-                raise self._session.failed(f"refused a batch of {count} for {row.name!r}")
+    @property
+    def capturable(self) -> bool:
+        return not self._allocators
+
+    def _shape(self, shapes: Shapes) -> None:
+        for port in self._session.inputs:
+            if not self._context.set_input_shape(port.name, shapes[port.name]):
+                raise self._session.failed(
+                    f"refused {port.name!r} of shape {list(shapes[port.name])}"
+                )
         if missing := self._context.infer_shapes():
             raise self._session.failed(f"knows no shape of {', '.join(missing)}")
-        self._count = count
+        self._shapes = shapes
+        self._known = {}
+        for port in self._session.plan.outputs:
+            self._known[port.name] = tuple(self._context.get_tensor_shape(port.name))
 
-    def enqueue(self, count: int, addresses: Mapping[str, int], stream: int) -> None:
+    def enqueue(self, shapes: Shapes, addresses: Mapping[str, int], stream: int) -> Shapes:
         context = self._context
-        if count != self._count:
-            self._shape(count)
+        if shapes is not self._shapes and shapes != self._shapes:
+            self._shape(shapes)
         bound = self._bound
         for name, address in addresses.items():
             if bound.get(name) != address:
@@ -209,21 +218,18 @@ class _Execution:
                 bound[name] = address
         if not context.execute_async_v3(stream):
             raise self._session.failed("could not put the batch on its stream")
-        for name, output in self._allocators.items():
-            self._verify_shape(name, output, count)
+        if not self._allocators:
+            return self._known
+        # Told by now: TensorRT has waited for them.
+        return {**self._known, **{n: self._told(n, o) for n, o in self._allocators.items()}}
 
-    def _verify_shape(self, name: str, output: _Output, count: int) -> None:
-        row = next(row for row in self._session.plan.outputs if row.name == name)
+    def _told(self, name: str, output: _Output) -> tuple[int, ...]:
         if output.refused:
             raise self._session.failed(
-                f"wants {output.refused} bytes for {name!r}, more than the {output.room} it asked "
-                "for before"
+                f"wants {output.refused} bytes for {name!r}, more than the {output.room} it "
+                "asked for before"
             )
-        if output.shape != (count, *row.shape):
-            raise InferenceError(
-                f"found output {name!r} of shape {list(output.shape)}; asked for "
-                f"{[count, *row.shape]}."
-            )
+        return output.shape
 
 
 class _Output:

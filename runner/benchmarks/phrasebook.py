@@ -8,14 +8,14 @@ are logged as UTF-8 text.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from runner.benchmarks import translation
 from runner.benchmarks.base import Benchmark, Part, Tensor
 from runner.benchmarks.translation import Decoding
 from runner.datasets.phrasebook import open_phrasebook, target_vocabulary
-from runner.datasets.text import END, PAD, START
+from runner.datasets.text import END, PAD, START, Vocabulary
 
 MODELS = Path(__file__).parent / "models"
 FP32 = MODELS / "phrasebook_fp32"
@@ -45,6 +45,11 @@ DECODING = Decoding(
     end=END,
     pad=PAD,
 )
+
+
+@cache
+def _german() -> Vocabulary:
+    return target_vocabulary(FP32)
 
 
 def fit(benchmark: Benchmark, model: Path | None, data: Path | None) -> Benchmark:
@@ -77,8 +82,8 @@ PHRASEBOOK = Benchmark(
         "channel), ranges of the activations found at run time; the encoder's recurrence stays FP32"
     ),
     make_dataset=partial(open_phrasebook, FP32),
-    encode=lambda outputs, count: translation.encode(outputs, count, target_vocabulary(FP32)),
-    answer=lambda dataset, indices: translation.answer(dataset, indices, target_vocabulary(FP32)),
+    encode=lambda outputs, count: translation.encode(outputs, count, _german()),
+    answer=lambda dataset, indices: translation.answer(dataset, indices, _german()),
     score=partial(translation.score, tokenize="13a"),
     payload_bytes=60,
     performance_sample_count=500,

@@ -85,5 +85,9 @@ class Digits:
         """The preprocessed images of `indices`, in that order: {"image": (n, 1, 28, 28)}."""
         return {INPUT: preprocess(self.images[np.asarray(indices, np.int64)])}
 
+    def calibration_inputs(self) -> dict[str, NDArray[np.float32]]:
+        """Model inputs to take quantisation ranges from; none of them is a test image."""
+        return {INPUT: preprocess(self.calibration)}
+
     def unload(self, indices: Sequence[int]) -> None:
         """Nothing to release: the arrays belong to whoever called `load`."""

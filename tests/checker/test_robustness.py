@@ -285,20 +285,17 @@ def test_utf16_is_a_finding(grow: Grow) -> None:
 def test_names_that_are_not_utf8(grow: Grow) -> None:
     """Undecodable names of files, folders, systems and submitters end up printable."""
     tree = grow(**PLAIN)
-    top = os.fsencode(tree.root / tree.base)
+    top = tree.root / tree.base
+    odd = os.fsdecode(b"\xff\xfe")
     try:
-        os.mkdir(top + b"/results/\xff\xfe")
+        (top / "results" / odd / "digits/Offline/performance").mkdir(parents=True)
     except OSError as error:
         if error.errno == errno.EILSEQ:
             pytest.skip("this file system takes UTF-8 names only")
         raise
-    os.mkdir(top + b"/results/\xff\xfe/digits")
-    os.mkdir(top + b"/results/\xff\xfe/digits/Offline")
-    os.mkdir(top + b"/results/\xff\xfe/digits/Offline/performance")
-    for name in (b"/systems/\xe9.json", b"/results/box1/digits/Offline/\xe9.txt", b"/\x80"):
-        with open(top + name, "wb") as stream:
-            stream.write(b"{}")
-    os.rename(top, os.path.dirname(top) + b"/Acm\xe9")
+    for name in (b"systems/\xe9.json", b"results/box1/digits/Offline/\xe9.txt", b"\x80"):
+        (top / os.fsdecode(name)).write_bytes(b"{}")
+    top.rename(top.parent / os.fsdecode(b"Acm\xe9"))
     report = tree.check()
     assert not [f for f in report.findings if f.rule == "X001"]
     assert len(report.results) == 3

@@ -47,40 +47,37 @@ def put_run(folder: Path, logs: Path, *names: str) -> None:
         shutil.copyfile(logs / name, folder / name)
 
 
+def _logged(folder: Path, scenario: str, **changes: Any) -> Path:
+    """The folder of one run's logs."""
+    logs = Path(tempfile.mkdtemp(dir=folder))
+    run(logs, scenario, total=TOTAL, loaded=TOTAL, **(settings(scenario) | changes))
+    return logs
+
+
 def real_tree(folder: Path) -> GoodTree:
     """Two systems: ``box1`` with all scenarios and TEST01 in Offline, ``box2`` with Offline."""
-    tree = good_tree(
-        folder, round="demo", benchmark="digits", category="datacenter,edge", system="box1"
-    )
-    for scenario in SCENARIOS:
-        place = tree.result(scenario)
-        logs = folder / "logs" / scenario
-        logs.mkdir(parents=True)
-        run(logs, scenario, total=TOTAL, loaded=TOTAL, **settings(scenario))
-        put_run(place.performance, logs, DETAIL, SUMMARY)
-        logs = folder / "logs" / f"{scenario}-accuracy"
-        logs.mkdir(parents=True)
-        run(logs, scenario, accuracy=True, total=TOTAL, loaded=TOTAL, **settings(scenario))
-        put_run(place.accuracy, logs, DETAIL, SUMMARY, ACCURACY)
-        hash_again(place.accuracy)
-    logs = folder / "logs" / "test01"
-    logs.mkdir(parents=True)
-    sampled = {
-        "accuracy_log_rng_seed": SEEDS["accuracy_log_rng_seed"],
-        "accuracy_log_sampling_target": 64,
-    }
-    run(logs, "Offline", total=TOTAL, loaded=TOTAL, **(settings("Offline") | sampled))
+    options: dict[str, Any] = {
+        "round": "demo", "benchmark": "digits", "category": "datacenter,edge",
+    }  # fmt: skip
+    tree = good_tree(folder, system="box1", scenarios=SCENARIOS, **options)
+    other = good_tree(folder, system="box2", scenarios=["Offline"], into=tree, **options)
+    for test in tree.root.rglob("TEST*"):
+        # Made tests among real runs would only be in the way.
+        shutil.rmtree(test)
+    for place, scenario in [(tree, s) for s in SCENARIOS] + [(other, "Offline")]:
+        result = place.result(scenario)
+        put_run(result.performance, _logged(folder, scenario), DETAIL, SUMMARY)
+        put_run(
+            result.accuracy, _logged(folder, scenario, accuracy=True), DETAIL, SUMMARY, ACCURACY
+        )
+        hash_again(result.accuracy)
+    logs = _logged(
+        folder, "Offline", accuracy_log_rng_seed=SEEDS["accuracy_log_rng_seed"],
+        accuracy_log_sampling_target=64,
+    )  # fmt: skip
     test = tree.root / tree.result("Offline").path / "TEST01"
     put_run(test / "performance/run_1", logs, DETAIL, SUMMARY)
     put_run(test / "accuracy", logs, ACCURACY)
-    other = good_tree(
-        folder, round="demo", benchmark="digits", category="datacenter,edge", system="box2",
-        scenarios=["Offline"], into=tree,
-    )  # fmt: skip
-    logs = folder / "logs" / "box2"
-    logs.mkdir(parents=True)
-    run(logs, "Offline", total=TOTAL, loaded=TOTAL, **settings("Offline"))
-    put_run(other.result("Offline").performance, logs, DETAIL, SUMMARY)
     return tree
 
 

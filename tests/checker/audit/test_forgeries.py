@@ -186,9 +186,11 @@ def test_forgery(name: str, real: Real, untouched: Report) -> None:
 
 
 def test_untouched_logs_agree(untouched: Report) -> None:
-    """Everything that LoadGen wrote is clean; only the synthetic accuracy run of box2 is not."""
-    found = {(f.rule, f.path) for f in untouched.findings if f.rule[0] == "R"}
-    assert all("/box2/" in (path or "") and "/accuracy/" in (path or "") for _, path in found)
+    """Everything that LoadGen wrote agrees with itself; how the runs came out is another matter."""
+    found = {
+        (f.rule, f.severity, f.path, f.message) for f in untouched.findings if f.rule[0] == "R"
+    }
+    assert not {f for f in found if f[1] != "note"}
     assert not {f.rule for f in untouched.findings} & {"X001", "P131", "P132", "P133", "P142"}
 
 

@@ -152,7 +152,7 @@ BREAKS: dict[str, list[Break]] = {
         Break(_remove("mlperf_log_accuracy.json"), [("A110", LOG)], OPEN),
         Break(_log(b""), [("A110", LOG)], PLAIN),
     ],
-    "A111": [Break(_log(LONG), [("A111", LOG)], PLAIN)],
+    "A111": [Break(_log(LONG), [("A111", LOG)], TOKENS)],
     "A112": [
         Break(
             _set(("effective_accuracy_sample_count", 100), ("qsl_reported_total_count", 100)),
@@ -187,10 +187,10 @@ BREAKS: dict[str, list[Break]] = {
         Break(_no_videos, [("A117", "SingleStream/accuracy/videos")], VIDEOS, notes=True),
     ],
     "A121": [
-        Break(_log(b"{}"), [("A121", LOG)], PLAIN),
-        Break(_log(b"\x00\xff" * 50), [("A121", LOG)], PLAIN),
-        Break(_log(b"[]"), [("A121", LOG)], PLAIN),
-        Break(_cut_log, [("A121", LOG)], PLAIN),
+        Break(_log(b"{}"), [("A121", LOG)], TOKENS),
+        Break(_log(b"\x00\xff" * 50), [("A121", LOG)], TOKENS),
+        Break(_log(b"[]"), [("A121", LOG)], TOKENS),
+        Break(_cut_log, [("A121", LOG)], TOKENS),
         Break(_cut_log, [("A121", LOG)], OPEN),
     ],
     "A118": [

@@ -1,0 +1,212 @@
+"""The arguments of ``assay run`` and ``assay quantize``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+
+def _whole(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
+    return value
+
+
+def _above_zero(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not value > 0 or value == float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return value
+
+
+def _percent(text: str) -> float:
+    try:
+        value = float(text.rstrip("%"))
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is no percentage from 0 up to 100")
+    return value / 100
+
+
+def _option(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE")
+    words = {"true": True, "false": False}
+    if value.lower() in words:
+        return name, words[value.lower()]
+    for kind in (int, float):
+        try:
+            return name, kind(value)
+        except ValueError:
+            continue
+    return name, value
+
+
+def add_run_options(run: argparse.ArgumentParser) -> None:
+    """Everything that ``assay run`` takes."""
+    what = run.add_argument_group("what to measure")
+    what.add_argument(
+        "--benchmark", default="digits", metavar="B",
+        help="default: digits, an embedded one; 'module:NAME' for one of your own",
+    )  # fmt: skip
+    what.add_argument(
+        "--as", dest="task", metavar="B",
+        help="open division: the round's benchmark that this one stands for",
+    )  # fmt: skip
+    what.add_argument(
+        "--scenario", action="append", metavar="S",
+        help="SingleStream, MultiStream, Server, Offline (default: all of the benchmark)",
+    )  # fmt: skip
+    what.add_argument("--model", type=Path, metavar="FILE", help="another ONNX file in its place")
+    what.add_argument(
+        "--precision", default="fp32", metavar="P",
+        help="which of the benchmark's models: fp32, int8",
+    )  # fmt: skip
+    what.add_argument(
+        "--data", type=Path, metavar="FOLDER", help="the data set (default: the benchmark's own)"
+    )
+    tree = run.add_argument_group("the submission tree")
+    tree.add_argument(
+        "--out", required=True, type=Path, metavar="FOLDER",
+        help="the submission tree; made, or added to",
+    )  # fmt: skip
+    tree.add_argument(
+        "--round", metavar="R",
+        help="whose rules and layout apply (default: demo for embedded benchmarks)",
+    )  # fmt: skip
+    tree.add_argument("--division", choices=("closed", "open"), default="closed")
+    tree.add_argument("--submitter", default="Assay", metavar="NAME")
+    tree.add_argument("--system", metavar="NAME", help="default: made from the processor's name")
+    tree.add_argument(
+        "--system-type", default="datacenter,edge", metavar="T",
+        help="datacenter, edge or 'datacenter,edge' (default)",
+    )  # fmt: skip
+    tree.add_argument(
+        "--overwrite", action="store_true", help="replace older results of the same names"
+    )
+    load = run.add_argument_group("load and length")
+    load.add_argument(
+        "--target-qps", type=_above_zero, metavar="X", help="default: found by a warm-up"
+    )
+    load.add_argument(
+        "--min-duration", type=_above_zero, metavar="SECONDS", help="default: the round's"
+    )
+    load.add_argument("--user-conf", type=Path, metavar="FILE", help="a user.conf to start from")
+    load.add_argument(
+        "--find-qps", action="store_true",
+        help="search the load: short runs, bisection, one full run to confirm; resumable",
+    )  # fmt: skip
+    load.add_argument(
+        "--probe-duration", type=_above_zero, metavar="SECONDS", default=3.0,
+        help="least length of the search's short runs (default: 3)",
+    )  # fmt: skip
+    load.add_argument(
+        "--tolerance", type=_percent, metavar="PERCENT", default=0.05,
+        help="the search ends when the rate is known so well (default: 5)",
+    )  # fmt: skip
+    load.add_argument(
+        "--margin", type=_percent, metavar="PERCENT", default=0.05,
+        help="how far below the highest good rate the full run goes (default: 5)",
+    )  # fmt: skip
+    load.add_argument(
+        "--compliance", action="store_true",
+        help="also run and verify the compliance tests that the round asks for",
+    )  # fmt: skip
+    load.add_argument(
+        "--measure-anyway", action="store_true",
+        help="measure although the accuracy gate is missed; the result goes to open",
+    )  # fmt: skip
+    load.add_argument(
+        "--no-early-stop", action="store_true",
+        help="let a run go on that can only become INVALID",
+    )  # fmt: skip
+    load.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    _execution(run.add_argument_group("execution"))
+    run.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+
+
+def _execution(group: Any) -> None:
+    group.add_argument(
+        "--backend", default="onnxruntime", metavar="B",
+        help="onnxruntime (default), dummy, another of the runner's, or 'module:Class'",
+    )  # fmt: skip
+    group.add_argument(
+        "--backend-option", action="append", type=_option, default=[], metavar="NAME=VALUE",
+        help="an option of the backend; may be repeated",
+    )  # fmt: skip
+    group.add_argument(
+        "--provider", action="append", metavar="EP",
+        help="ONNX Runtime execution provider (cpu, cuda, tensorrt), in order; never silently "
+        "replaced",
+    )  # fmt: skip
+    group.add_argument("--threads", type=_whole, metavar="N", help="threads of one inference")
+    group.add_argument(
+        "--spinning", choices=("on", "off"),
+        help="whether ONNX Runtime's idle threads wait actively; off where cores are shared",
+    )  # fmt: skip
+    group.add_argument(
+        "--graph-optimization", choices=("disable", "basic", "extended", "all"),
+        help="ONNX Runtime's graph optimization (default: all)",
+    )  # fmt: skip
+    group.add_argument(
+        "--io-binding", action="store_true", help="bind ONNX Runtime's inputs and outputs by hand"
+    )
+    group.add_argument(
+        "--workers", type=_whole, default=1, metavar="N",
+        help="inferences at the same time, in Offline and Server (default: 1)",
+    )  # fmt: skip
+    group.add_argument("--batch", type=_whole, metavar="N", help="samples in one Offline inference")
+    group.add_argument(
+        "--max-batch", type=_whole, metavar="N", help="most samples in one Server inference"
+    )
+    group.add_argument(
+        "--batch-deadline-us", type=_above_zero, default=0.0, metavar="US",
+        help="how long a Server query may wait for others to share its batch (default: 0)",
+    )  # fmt: skip
+
+
+def add_quantize_options(quantize: argparse.ArgumentParser) -> None:
+    """Everything that ``assay quantize`` takes."""
+    quantize.add_argument("model", type=Path, metavar="MODEL", help="the FP32 ONNX model")
+    quantize.add_argument("--benchmark", required=True, metavar="B", help="whose model it is")
+    quantize.add_argument("--out", required=True, type=Path, metavar="FILE")
+    quantize.add_argument(
+        "--calibration", type=_whole, metavar="N",
+        help="how many samples to calibrate with (default: the whole calibration list)",
+    )  # fmt: skip
+    quantize.add_argument(
+        "--calibration-list", type=Path, metavar="FILE",
+        help="sample indices, one a line, in place of the benchmark's calibration samples",
+    )  # fmt: skip
+    quantize.add_argument(
+        "--op-types", metavar="T,…",
+        help="quantize these operators only, e.g. Conv (default: all that can be)",
+    )  # fmt: skip
+    quantize.add_argument(
+        "--exclude", action="append", default=[], metavar="NODE",
+        help="leave this node as it is; may be repeated, * is a wildcard",
+    )  # fmt: skip
+    quantize.add_argument(
+        "--method", choices=("minmax", "percentile", "entropy"), default="minmax",
+        help="how activation ranges are taken from the samples (default: minmax)",
+    )  # fmt: skip
+    quantize.add_argument(
+        "--data", type=Path, metavar="FOLDER", help="the data set (default: the benchmark's own)"
+    )
+    quantize.add_argument(
+        "--round", metavar="R", help="whose gate to compare with (default: the newest that has B)"
+    )
+    quantize.add_argument("--overwrite", action="store_true", help="replace FILE")
+    quantize.add_argument(
+        "--no-progress", action="store_true", help="no progress on standard error"
+    )

@@ -1,0 +1,298 @@
+"""What this machine has for measuring, and which benchmarks could run on it.
+
+Nothing is built, allocated or changed; libraries are imported, and the GPU is asked through its
+management library.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal
+
+from runner.backends import preflight
+from runner.backends.trt_memory import library_version, resolve
+from runner.benchmarks import benchmark_names, get_benchmark
+from runner.errors import RunnerError
+from runner.gpu import Gpu, Gpus, power, read_gpus
+from runner.system import free_memory_bytes
+
+State = Literal["ok", "warning", "absent"]
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing looked at: what was found, and how to mend it where something is amiss."""
+
+    name: str
+    state: State
+    text: str
+    fix: str = ""
+
+
+@dataclass(frozen=True)
+class Runnable:
+    """Whether a benchmark could run with a backend at a precision; `text` says why not."""
+
+    benchmark: str
+    backend: str
+    precision: str
+    ready: bool
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    items: tuple[Item, ...]
+    benchmarks: tuple[Runnable, ...]
+
+    def usable(self, backend: str) -> bool:
+        """Whether something could be measured with this backend."""
+        return any(r.ready for r in self.benchmarks if r.backend == backend)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)
+
+    def text(self) -> str:
+        """For a terminal."""
+        marks = {"ok": "ok", "warning": "!", "absent": "--"}
+        wide = max(len(item.name) for item in self.items)
+        lines = []
+        for item in self.items:
+            lines.append(f"{marks[item.state]:>3} {item.name:<{wide}}  {item.text}")
+            if item.fix:
+                lines.append(f"    {'':<{wide}}  {item.fix}")
+        lines += ["", "Benchmarks that could run:"]
+        wide = max((len(r.benchmark) for r in self.benchmarks), default=0)
+        for backend in dict.fromkeys(r.backend for r in self.benchmarks):
+            for name in dict.fromkeys(r.benchmark for r in self.benchmarks):
+                these = [r for r in self.benchmarks if (r.benchmark, r.backend) == (name, backend)]
+                ready = [r.precision for r in these if r.ready]
+                why = next((r.text for r in these if not r.ready), "")
+                what = ", ".join(ready) or f"no: {why}"
+                lines.append(f"{'ok' if ready else '--':>3} {backend:<11} {name:<{wide}}  {what}")
+        return "\n".join(lines) + "\n"
+
+
+def examine(nvml: Any = None) -> Diagnosis:
+    """Look at everything.
+
+    Args:
+        nvml: what stands for `pynvml` in a test.
+    """
+    gpus = read_gpus(nvml)
+    items = (
+        _python(),
+        _package("LoadGen", "mlperf_loadgen", "mlcommons-loadgen"),
+        _onnxruntime(),
+        _tensorrt(),
+        _device_library(),
+        _driver(gpus),
+        *(item for gpu in gpus.gpus for item in _gpu(gpu)),
+        _host_memory(),
+    )
+    return Diagnosis(items, tuple(_runnable()))
+
+
+def _python() -> Item:
+    text = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    return Item("Python", "ok", text)
+
+
+def _package(name: str, module: str, package: str) -> Item:
+    try:
+        import_module(module)
+    except ImportError as error:
+        return Item(name, "absent", f"cannot be imported ({error})", f"pip install {package}")
+    return Item(name, "ok", f"{_version(package)} ({package})")
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "version not known"
+
+
+def _onnxruntime() -> Item:
+    try:
+        module = import_module("onnxruntime")
+    except ImportError as error:
+        return Item(
+            "ONNX Runtime", "absent", f"cannot be imported ({error})", "pip install onnxruntime"
+        )
+    providers = module.get_available_providers()
+    return Item("ONNX Runtime", "ok", f"{module.__version__}, providers: {', '.join(providers)}")
+
+
+def _tried(name: str, look: Callable[[], str]) -> Item:
+    """What `look` says, or what it raises: found, and how to mend it."""
+    try:
+        return Item(name, "ok", look())
+    except RunnerError as error:
+        text, _, fix = str(error).partition(". ")
+        return Item(name, "absent", text, fix)
+
+
+def _tensorrt() -> Item:
+    from runner.backends.trt_api import load_tensorrt
+
+    return _tried("TensorRT", lambda: load_tensorrt().__version__)
+
+
+def _device_library() -> Item:
+    def look() -> str:
+        name = resolve("auto")
+        return f"{name} {library_version(name)}"
+
+    return _tried("Device memory", look)
+
+
+def _driver(gpus: Gpus) -> Item:
+    if not gpus.driver:
+        text, _, fix = gpus.problem.partition("; ")
+        return Item("NVIDIA driver", "absent", text, fix)
+    text = f"{gpus.driver}, for CUDA up to {gpus.cuda or '?'}"
+    if gpus.problem:
+        return Item("NVIDIA driver", "warning", f"{text}; {gpus.problem}")
+    return Item("NVIDIA driver", "ok", text)
+
+
+def _gpu(gpu: Gpu) -> list[Item]:
+    name = f"GPU {gpu.index}"
+    items = [
+        Item(
+            name,
+            "ok",
+            f"{gpu.name}, compute capability {gpu.capability or '?'}, ECC {_on(gpu.ecc)}, "
+            f"PCIe Gen{gpu.pcie_generation or '?'} x{gpu.pcie_width or '?'}, "
+            f"{gpu.nvlinks or 0} NVLinks",
+        )
+    ]
+    if gpu.memory_bytes is not None and gpu.memory_free_bytes is not None:
+        full = gpu.memory_free_bytes < 0.5 * gpu.memory_bytes
+        others = f", {gpu.processes} processes" if gpu.processes else ""
+        items.append(
+            Item(
+                f"{name} memory",
+                "warning" if full else "ok",
+                f"{gpu.memory_free_bytes / 2**30:.1f} of {gpu.memory_bytes / 2**30:.1f} GiB "
+                f"free{others}",
+                "Others use it: a measurement would not be of this GPU alone." if full else "",
+            )
+        )
+    items.append(
+        Item(
+            f"{name} clocks",
+            "ok",
+            f"SM {_clock(gpu.clock_sm, gpu.clock_sm_most)}, memory "
+            f"{_clock(gpu.clock_memory, gpu.clock_memory_most)}, state "
+            f"P{'?' if gpu.performance_state is None else gpu.performance_state}, "
+            f"persistence {_on(gpu.persistence)}",
+        )
+    )
+    draw = "" if gpu.power_draw is None else f", draws {gpu.power_draw:.0f} W"
+    heat = "" if gpu.temperature is None else f", {gpu.temperature} degrees C"
+    lowered = (
+        gpu.power_limit is not None
+        and gpu.power_limit_default is not None
+        and gpu.power_limit < gpu.power_limit_default
+    )
+    items.append(
+        Item(
+            f"{name} power",
+            "warning" if lowered else "ok",
+            f"limit {power(gpu)}{draw}{heat}",
+            "The limit is below its default; say so in the system description." if lowered else "",
+        )
+    )
+    items.append(
+        Item(
+            f"{name} MIG",
+            "warning" if gpu.mig else "ok",
+            _on(gpu.mig),
+            "A result is of one MIG instance; say so in the system description." if gpu.mig else "",
+        )
+    )
+    return items
+
+
+def _clock(now: int | None, most: int | None) -> str:
+    return f"{'?' if now is None else now} of {'?' if most is None else most} MHz"
+
+
+def _on(state: bool | None) -> str:
+    return "not told" if state is None else "on" if state else "off"
+
+
+def _host_memory() -> Item:
+    return Item("Host memory", "ok", f"{free_memory_bytes() / 2**30:.1f} GiB free")
+
+
+def _runnable() -> list[Runnable]:
+    result = []
+    for backend in ("onnxruntime", "tensorrt"):
+        problem = _import_problem("mlperf_loadgen")
+        if not problem and backend == "onnxruntime":
+            problem = _import_problem("onnxruntime")
+        if not problem:
+            try:
+                preflight(backend, {})
+            except RunnerError as error:
+                problem = str(error).partition(". ")[0]
+        for name in benchmark_names():
+            result += _of(name, backend, problem)
+    return result
+
+
+def _import_problem(module: str) -> str:
+    try:
+        import_module(module)
+    except ImportError as error:
+        return f"{module} cannot be imported ({error})"
+    return ""
+
+
+def _of(name: str, backend: str, problem: str) -> list[Runnable]:
+    try:
+        benchmark = get_benchmark(name)
+    except (RunnerError, ImportError) as error:
+        return [Runnable(name, backend, "", False, str(error).partition(". ")[0])]
+    if not benchmark.models:
+        text = problem or "needs a model and a data set of yours (--model, --data)"
+        return [Runnable(name, backend, "", False, text)]
+    precisions = {
+        precision: "" if path.exists() else f"{path.name} is absent"
+        for precision, path in benchmark.models.items()
+    }
+    if backend == "tensorrt":
+        if not problem:
+            for precision, path in benchmark.models.items():
+                precisions[precision] = precisions[precision] or _refused(path)
+        if "fp32" in precisions:
+            precisions["fp16"] = precisions["fp32"]
+    return [
+        Runnable(name, backend, precision, not (problem or absent), problem or absent)
+        for precision, absent in precisions.items()
+    ]
+
+
+def _refused(place: Path) -> str:
+    """Why TensorRT would not take a quantised model; "" where it would."""
+    import onnx
+
+    from runner.backends.trt_int8 import is_quantized, to_symmetric
+
+    for path in sorted(place.glob("*.onnx")) if place.is_dir() else [place]:
+        model = onnx.load(str(path))
+        try:
+            if is_quantized(model):
+                to_symmetric(model)
+        except RunnerError as error:
+            return str(error).partition(". ")[0]
+    return ""

@@ -1,0 +1,244 @@
+"""Static INT8 quantisation with a benchmark's calibration samples, judged by its own metric.
+
+The model gets QuantizeLinear/DequantizeLinear pairs (QDQ): symmetric INT8 weights, one scale a
+channel, and symmetric INT8 activations, which is the form that every execution provider and
+TensorRT read alike.  Ranges come from the calibration samples, never from those that score.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import logging
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runner.backends import make_backend
+from runner.benchmarks import get_benchmark
+from runner.benchmarks.base import Benchmark, Score
+from runner.datasets import Dataset
+from runner.errors import BackendError, DatasetError, OutputError, SettingsError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """What came of it.
+
+    `calibrated`: samples the ranges come from; `quantized`, `operators`: nodes with quantised
+    inputs, and all nodes of the model; `before`, `after`: the accuracy of both models.
+    """
+
+    model: Path
+    out: Path
+    calibrated: int
+    quantized: int
+    operators: int
+    before: Score
+    after: Score
+
+    def text(self, gate: float | None, round: str | None) -> str:
+        """The outcome in a few lines, held against the round's gate where there is one."""
+        size = self.out.stat().st_size / self.model.stat().st_size
+        lines = [
+            f"{self.out}: {self.quantized} of {self.operators} operators in INT8, "
+            f"{size:.0%} of the size, ranges from {self.calibrated} samples",
+            f"{self.before.metric}: {self.before.value:.6g} before, {self.after.value:.6g} after "
+            f"({_share(self.after.value, self.before.value)} of it)",
+        ]
+        if gate is not None:
+            margin = self.after.value - gate
+            said = "met" if margin >= 0 else "missed"
+            lines.append(f"gate of round {round}: {gate:.6g}, {said} by {abs(margin):.4g}")
+        return "\n".join(lines) + "\n"
+
+
+def _share(after: float, before: float) -> str:
+    return f"{after / before:.2%}" if before else "all"
+
+
+def quantize(
+    model: Path,
+    benchmark: str,
+    out: Path,
+    *,
+    calibration: int | None = None,
+    calibration_list: Path | None = None,
+    op_types: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    method: str = "minmax",
+    data: Path | None = None,
+    overwrite: bool = False,
+    say: Say = lambda text: None,
+) -> Quantized:
+    """Quantise a model and score both.
+
+    Args:
+        model: the FP32 model, of the benchmark's signature.
+        calibration: how many samples; None: all of the calibration list.
+        calibration_list: sample indices of the data set, one a line, where the data set has no
+            calibration samples of its own, or others are wanted.
+        op_types: operators to quantise; empty: all that can be.
+        exclude: names of nodes to leave alone; * is a wildcard.
+        method: "minmax", "percentile" or "entropy".
+
+    Raises:
+        BackendError: the model cannot be read or quantised.
+        DatasetError: there are no calibration samples.
+        SettingsError, OutputError: an argument, or the file to be written, is not as asked.
+    """
+    task = get_benchmark(benchmark)
+    if out.exists() and not overwrite:
+        raise OutputError(f"{out}: found a file there already; choose another name or overwrite.")
+    if out.resolve() == model.resolve():
+        raise OutputError(f"{out}: is the model itself; asked for another file.")
+    dataset = task.make_dataset(data)
+    say("scoring the model")
+    before = accuracy(task, model, dataset)
+    feeds, count = _calibration(task, dataset, calibration, calibration_list)
+    say(f"calibrating with {count} samples")
+    quantized, operators = _quantize(model, out, feeds, op_types, exclude, method)
+    say("scoring the quantised model")
+    after = accuracy(task, out, dataset)
+    return Quantized(model, out, count, quantized, operators, before, after)
+
+
+def accuracy(benchmark: Benchmark, model: Path, dataset: Dataset) -> Score:
+    """Score a model on the whole data set, with the benchmark's own encoding and metric."""
+    backend = make_backend("onnxruntime", dict(benchmark.backend_options.get("onnxruntime", {})))
+    backend.load(benchmark, model, dataset)
+    entries = []
+    step = benchmark.batch_size
+    for start in range(0, len(dataset), step):
+        indices = range(start, min(start + step, len(dataset)))
+        answers = benchmark.encode(backend.infer(dataset.load(indices), indices), len(indices))
+        dataset.unload(indices)
+        for index, answer in zip(indices, answers, strict=True):
+            data = answer.tobytes().hex().upper()
+            entries.append({"seq_id": index, "qsl_idx": index, "data": data})
+    backend.close()
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "mlperf_log_accuracy.json"
+        log.write_text(json.dumps(entries), encoding="utf-8")
+        return benchmark.score(log, dataset)
+
+
+def _calibration(
+    benchmark: Benchmark, dataset: Dataset, count: int | None, listed: Path | None
+) -> tuple[Iterator[Mapping[str, NDArray[Any]]], int]:
+    """Model inputs to calibrate with, one sample each, and how many."""
+    if listed is not None:
+        indices = _indices(listed, len(dataset))[:count]
+        return ({**dataset.load([index])} for index in indices), len(indices)
+    samples = getattr(dataset, "calibration_inputs", None)
+    if samples is None:
+        raise DatasetError(
+            f"found no calibration samples in the data set of {benchmark.name}; asked for a list "
+            "of sample indices, one a line (--calibration-list). Ranges must not be taken from "
+            "the samples that score unless the round's calibration list names them."
+        )
+    inputs: Mapping[str, NDArray[Any]] = samples()
+    held = min((len(array) for array in inputs.values()), default=0)
+    wanted = min(held, count or held)
+    if not wanted:
+        raise DatasetError(f"found no calibration samples in the data set of {benchmark.name}.")
+    return (
+        ({name: array[k : k + 1] for name, array in inputs.items()} for k in range(wanted)),
+        wanted,
+    )
+
+
+def _indices(path: Path, total: int) -> list[int]:
+    try:
+        lines = path.read_text(encoding="utf-8").split()
+        indices = [int(line) for line in lines]
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            f"{path}: cannot be read as sample indices, one a line: {error}"
+        ) from error
+    if not indices or not all(0 <= index < total for index in indices):
+        raise SettingsError(
+            f"{path}: found {len(indices)} indices; asked for some from 0 to {total - 1}."
+        )
+    return indices
+
+
+def _quantize(
+    model: Path,
+    out: Path,
+    feeds: Iterator[Mapping[str, NDArray[Any]]],
+    op_types: Sequence[str],
+    exclude: Sequence[str],
+    method: str,
+) -> tuple[int, int]:
+    import onnx
+    from onnxruntime import quantization
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    class Reader(quantization.CalibrationDataReader):  # type: ignore[misc]
+        def get_next(self) -> Mapping[str, NDArray[Any]] | None:
+            return next(feeds, None)
+
+    methods = {
+        "minmax": quantization.CalibrationMethod.MinMax,
+        "percentile": quantization.CalibrationMethod.Percentile,
+        "entropy": quantization.CalibrationMethod.Entropy,
+    }
+    if method not in methods:
+        raise SettingsError(f"found method {method!r}; asked for one of {', '.join(methods)}.")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    level = logging.getLogger().level
+    try:
+        logging.getLogger().setLevel(logging.ERROR)
+        with tempfile.TemporaryDirectory() as folder:
+            prepared = Path(folder) / "prepared.onnx"
+            # Shapes and folded constants first: without them batch norms stay apart.
+            quant_pre_process(str(model), str(prepared), skip_symbolic_shape=True)
+            names = [node.name for node in onnx.load(prepared).graph.node]
+            left = [n for n in names if any(fnmatch.fnmatch(n, glob) for glob in exclude)]
+            unknown = [glob for glob in exclude if not fnmatch.filter(names, glob)]
+            if unknown:
+                raise SettingsError(
+                    f"found no node named {', '.join(unknown)}; the model has {', '.join(names)}."
+                )
+            made = Path(folder) / "quantized.onnx"
+            quantization.quantize_static(
+                str(prepared),
+                str(made),
+                Reader(),
+                quant_format=quantization.QuantFormat.QDQ,
+                op_types_to_quantize=list(op_types) or None,
+                nodes_to_exclude=left or None,
+                per_channel=True,
+                activation_type=quantization.QuantType.QInt8,
+                weight_type=quantization.QuantType.QInt8,
+                calibrate_method=methods[method],
+                extra_options={"ActivationSymmetric": True, "WeightSymmetric": True},
+            )
+            done = onnx.load(made)
+            partial = out.with_name(out.name + ".partial")
+            partial.write_bytes(made.read_bytes())
+            partial.replace(out)
+    except OSError as error:
+        raise OutputError(f"{out}: cannot be written ({error}).") from error
+    except SettingsError:
+        raise
+    except Exception as error:
+        raise BackendError(f"{model}: ONNX Runtime cannot quantise it: {error}") from error
+    finally:
+        logging.getLogger().setLevel(level)
+    made_by = {name: node for node in done.graph.node for name in node.output}
+    nodes = [n for n in done.graph.node if n.op_type not in ("QuantizeLinear", "DequantizeLinear")]
+    quantized = sum(
+        1
+        for node in nodes
+        if any(i in made_by and made_by[i].op_type == "DequantizeLinear" for i in node.input)
+    )
+    return quantized, len(nodes)
