@@ -124,6 +124,8 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
         "--division", action="append", choices=_DIVISIONS, help="only this division"
     )
     parser.add_argument("--submitter", action="append", metavar="NAME", help="only this submitter")
+    parser.add_argument("--benchmark", metavar="B", help="of a run folder that stands in no tree")
+    parser.add_argument("--scenario", metavar="S", help="of a run folder that stands in no tree")
     parser.add_argument(
         "--select", action="append", metavar="ID,…", help="only these rules or families"
     )
@@ -153,6 +155,10 @@ def _output_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--output", action="append", type=Path, metavar="FILE",
                         help="write here; the suffix names the format; may be given several times")  # fmt: skip
+    parser.add_argument(
+        "--prefix", default="", metavar="PATH",
+        help="for github and sarif: where TREE lies in the repository",
+    )  # fmt: skip
     parser.add_argument("--quiet", action="store_true", help="one line only")
     parser.add_argument("--verbose", action="store_true", help="every place of every finding")
     parser.add_argument("--no-progress", action="store_true", help="no progress on standard error")
@@ -186,6 +192,9 @@ def _check(options: argparse.Namespace) -> int:
     finally:
         line.clear()
     _deliver(report, options, formats)
+    known = {name for r in report.results for name in (r.benchmark, r.directory)}
+    for name in sorted(set(_data(options)) - known - {""}):
+        _say(f"assay: --data {name}: no result of that benchmark was found; nothing was computed again")
     return exit_status(report, strict=options.strict)
 
 
@@ -216,6 +225,8 @@ def _checked(
                 waivers=options.waivers,
                 jobs=options.jobs,
                 data=_data(options),
+                benchmark=options.benchmark,
+                scenario=options.scenario,
                 audit=audit,
                 since=since,
             ),
@@ -284,7 +295,11 @@ def _deliver(
 
             to_terminal.write(report, sys.stdout, verbose=options.verbose, quiet=options.quiet)
             continue
-        extra = {"quiet": options.quiet, "verbose": options.verbose} if format == "terminal" else {}
+        extra: dict[str, Any] = {}
+        if format == "terminal":
+            extra = {"quiet": options.quiet, "verbose": options.verbose}
+        elif format in ("github", "sarif"):
+            extra = {"prefix": options.prefix}
         try:
             rendered = reports.render(report, format, **extra)
         except reports.ReportError as error:
@@ -305,8 +320,8 @@ def _deliver(
     if written and not options.quiet:
         s = report.summary
         _say(
-            f"{s.results} results, {s.valid} valid, {s.invalid} invalid; {s.errors} errors, "
-            f"{s.warnings} warnings, {s.notes} notes. Written: {', '.join(written)}"
+            f"results: {s.results}, valid: {s.valid}, invalid: {s.invalid}; errors: {s.errors}, "
+            f"warnings: {s.warnings}, notes: {s.notes}. Written: {', '.join(written)}"
         )
 
 
@@ -445,25 +460,29 @@ def _rules_parser(commands: Any) -> None:
 
 def _rules(options: argparse.Namespace) -> int:
     from checker.rule import FAMILIES
-    from checker.rules import RULES, UnknownRule, find_rule
+    from checker.rules import UnknownRule, all_facts, find_facts, find_rule
 
     if options.rule is None or options.rule.upper() in FAMILIES:
-        family = options.rule.upper() if options.rule else None
+        family = options.rule.upper() if options.rule else ""
         lines = [
-            f"{rule.id}  {rule.severity:<8} {rule.name:<32} {rule.summary}"
-            for rule in RULES
-            if family in (None, rule.family)
+            f"{facts.id}  {facts.severity:<8} {facts.name:<32} {facts.summary}"
+            for facts in all_facts()
+            if facts.id.startswith(family)
         ]
         _write("\n".join(lines) + "\n")
         return EXIT_OK
     try:
-        rule = find_rule(options.rule)
+        facts = find_facts(options.rule)
     except UnknownRule as error:
         raise Usage(str(error)) from error
-    scope = ", ".join(rule.divisions) or "all"
+    try:
+        divisions = ", ".join(find_rule(facts.id).divisions)
+    except UnknownRule:
+        divisions = ""
     _write(
-        f"{rule.id} {rule.name} ({rule.severity}; family {rule.family}, {FAMILIES[rule.family]}; "
-        f"divisions: {scope})\n\n{rule.summary}\n\nWhy: {rule.why}\nFix: {rule.fix}\nSource: {rule.source}\n"
+        f"{facts.id} {facts.name} ({facts.severity}; family {facts.id[0]}, {facts.family}; "
+        f"divisions: {divisions or 'all'})\n\n{facts.summary}\n\nWhy: {facts.why}\nFix: {facts.fix}\n"
+        f"Source: {facts.source}\n"
     )
     return EXIT_OK
 

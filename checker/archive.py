@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import lzma
 import shutil
 import stat
 import tarfile
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -37,7 +39,9 @@ def opened(where: Path) -> Iterator[tuple[Path, list[Finding]]]:
     if not where.name.lower().endswith(SUFFIXES):
         raise BadArchive(f"{where} is neither a folder nor an archive ({', '.join(SUFFIXES)})")
     with tempfile.TemporaryDirectory(prefix="assay-") as name:
-        target = Path(name)
+        # What stands at the archive's top is named after the archive, as its folder would be.
+        target = Path(name) / _stem(where.name)
+        target.mkdir()
         try:
             if where.name.lower().endswith(".zip"):
                 findings = _unzip(where, target)
@@ -50,11 +54,32 @@ def opened(where: Path) -> Iterator[tuple[Path, list[Finding]]]:
             OSError,
             ValueError,
             NotImplementedError,
+            RuntimeError,
+            lzma.LZMAError,
+            zlib.error,
         ) as error:
             if isinstance(error, BadArchive):
                 raise
             raise BadArchive(f"{where} cannot be unpacked: {error}") from error
-        yield target, findings
+        yield _inner(target), findings
+
+
+def _stem(name: str) -> str:
+    low = name.lower()
+    suffix = max((s for s in SUFFIXES if low.endswith(s)), key=len)
+    return name[: -len(suffix)] or "archive"
+
+
+def _inner(folder: Path) -> Path:
+    """The folder that holds something: archives are often made of one folder around the tree."""
+    for _ in range(3):
+        entries = list(folder.iterdir())
+        if len(entries) != 1 or not entries[0].is_dir() or entries[0].is_symlink():
+            break
+        if entries[0].name in ("closed", "open", "network"):
+            break
+        folder = entries[0]
+    return folder
 
 
 def _bounded(count: int, size: int, packed: int, where: Path) -> None:

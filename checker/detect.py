@@ -34,8 +34,8 @@ def _detail_logs(listing: Folder) -> list[File]:
     return list(islice(logs[::step], _SAMPLE))
 
 
-def detect_round(listing: Folder) -> Detected:
-    """The round a tree was made for. Never raises.
+def detect_round(listing: Folder, above: tuple[str, ...] = ()) -> Detected:
+    """The round a tree was made for. ``above``: names of the folders it stands in. Never raises.
 
     Seeds decide; rounds that share seeds are told apart by LoadGen's version and by the names
     of benchmark folders (the demo round borrows the seeds of the newest LoadGen).
@@ -54,6 +54,7 @@ def detect_round(listing: Folder) -> Detected:
         if name is not None:
             votes[name] += 1
     folders = {name for folder in islice(listing.walk(), 20_000) for name in folder.folders}
+    folders.update(above)
     unofficial = [name for name, r in rounds.items() if not r.official]
     if votes:
         name, count = votes.most_common(1)[0]
@@ -81,10 +82,14 @@ def detect_round(listing: Folder) -> Detected:
     for log in logs:
         text_version = log.text("loadgen_version") or ""
         version = ".".join(text_version.split("@")[0].strip().split(".")[:2])
-        for name in reversed(rounds):
-            if rounds[name].official and version and version in rounds[name].loadgen.versions:
-                versions[name] += 1
-                break
+        listing_it = [
+            (known.index(version) > 0, -index, name)
+            for index, (name, r) in enumerate(rounds.items())
+            if r.official and version in (known := r.loadgen.versions)
+        ]
+        if listing_it:
+            # The round that names this version first, else the newest that accepts it.
+            versions[min(listing_it)[2]] += 1
     if versions:
         name, count = versions.most_common(1)[0]
         return Detected(

@@ -47,11 +47,13 @@ class ResultPlan:
 
 @dataclass(slots=True)
 class Plan:
-    """All work in a tree. ``tree`` holds the submitters and their systems (descriptions unread)."""
+    """All work in a tree. ``tree`` holds the submitters and their systems (descriptions unread);
+    other_submitters: those that were not asked for."""
 
     tree: Tree
     results: list[ResultPlan] = field(default_factory=list)
     system_files: dict[tuple[str, str, str], File | None] = field(default_factory=dict)
+    other_submitters: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class Place:
     system: str = UNKNOWN
     benchmark: str = UNKNOWN
     scenario: str = UNKNOWN
-    run: str = "run_1"
+    tail: tuple[str, ...] = ("performance", "run_1")
 
 
 def locate(root: Path, listing: Folder) -> Place:
@@ -89,11 +91,12 @@ def locate(root: Path, listing: Folder) -> Place:
             if len(parts) == 3:
                 return Place("result", division, submitter, **place)
             if len(parts) > 3 and _LOGS & set(listing.files):
-                return Place("run", division, submitter, run=parts[-1], **place)
+                return Place("run", division, submitter, tail=tuple(parts[3:]), **place)
         elif not rest:
             return Place("submitter", division, submitter)
     if _LOGS & set(listing.files):
-        return Place("run", run=names[-1] if names else "run_1")
+        tail = ("accuracy",) if "accuracy.txt" in listing.files else ("performance", "run_1")
+        return Place("run", tail=tail)
     if {"results"} & lower and ({"systems"} & lower or _has_result(listing.folder("results"), 3)):
         return Place("submitter", submitter=names[-1] if names else UNKNOWN)
     if _RESULT_FOLDERS & lower:
@@ -146,7 +149,7 @@ def in_place(listing: Folder, place: Place) -> Folder:
         "result": [place.division, place.submitter, "results", place.system, place.benchmark,
                    place.scenario],
         "run": [place.division, place.submitter, "results", place.system, place.benchmark,
-                place.scenario, "performance", place.run],
+                place.scenario, *place.tail],
     }[place.scope]  # fmt: skip
     here = listing
     for name in reversed(chain):
@@ -209,6 +212,8 @@ def discover(
             continue
         for name in sorted(root.folders[division].folders):
             if submitters is not None and name not in submitters:
+                if name not in plan.other_submitters:
+                    plan.other_submitters.append(name)
                 continue
             _submitter(plan, root.folders[division].folders[name], division, name, round, place)
     return plan
@@ -218,7 +223,7 @@ def _submitter(
     plan: Plan, folder: Folder, division: str, name: str, round: Round, place: Place
 ) -> None:
     complete = place.scope in ("tree", "division", "submitter")
-    submitter = Submitter(division, name, folder.path or f"{division}/{name}", folder, round,
+    submitter = Submitter(division, name, folder.path or ("." if place.scope == "submitter" else f"{division}/{name}"), folder, round,
                           complete=complete)  # fmt: skip
     plan.tree.submitters.append(submitter)
     mapping: dict[str, str] = {}

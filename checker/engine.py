@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -69,6 +69,8 @@ class Options:
     jobs: int | None = None
     audit: bool = False
     data: dict[str, str] = field(default_factory=dict)
+    benchmark: str | None = None
+    scenario: str | None = None
     since: Report | None = None
 
 
@@ -419,10 +421,13 @@ def audit(
     """
     options = options or Options()
     from checker.audit.join import compare, labels, relabelled
-    from checker.rules import RULES, select_rules
+    from checker.rules import all_facts, select_rules, tool
     from checker.waivers import apply_waivers
 
     rules = select_rules(options.select, options.ignore, audit=options.audit)
+    if any(rule.family == "R" for rule in rules):
+        # Workers are forked: what replays need is imported once, before.
+        import checker.audit.replayed  # noqa: F401
     for root in roots:
         if not Path(root).exists():
             raise FileNotFoundError(f"no such file or folder: {root}")
@@ -453,7 +458,7 @@ def audit(
         results=rows,
         findings=findings,
         summary=summarise(rows, findings),
-        rules=[rule.facts() for rule in RULES if rule.id in applied_ids],
+        rules=[f for f in all_facts() if f.id in applied_ids or f in tool.ENGINE],
         scope=parts[0].place.scope if len(parts) == 1 else "tree",
         not_checked=[f"{label}: {gap}" if label else gap for label, gap in gaps],
     )
@@ -469,10 +474,11 @@ def _examine(
     """Judge one tree by itself."""
     with opened(where) as (folder, archive_findings):
         listing = list_tree(folder)
-        detected = detect_round(listing)
+        place = _with_names(locate(folder, listing), options)
+        above = (place.benchmark,) if place.scope in ("benchmark", "result", "run") else ()
+        detected = detect_round(listing, above)
         name = options.round or detected.name
         round = load_round(name)
-        place = locate(folder, listing) if folder == where else Place("tree")
         plan = discover(
             listing, round, place, divisions=options.divisions, submitters=options.submitters
         )
@@ -486,7 +492,9 @@ def _examine(
         findings.extend(_whole(plan, rules, round, rows))
     findings.extend(_about_round(options, detected, round))
     if not plan.results:
-        findings.append(_nothing(plan, options, str(where)))
+        findings.append(_nothing(plan, options))
+    elif place.scope == "run" and plan.results[0].name is None:
+        findings.append(_no_limits(place, round))
     return Examined(
         round, "given by --round" if options.round else detected.reason, place,
         clean(where.name or str(where.resolve().name)) or ".", rows, findings,
@@ -586,11 +594,38 @@ def _about_round(options: Options, detected: Any, round: Round) -> Iterator[Find
         )  # fmt: skip
 
 
-def _nothing(plan: Plan, options: Options, root: str) -> Finding:
+def _with_names(place: Place, options: Options) -> Place:
+    """The place with the benchmark and scenario that were said, where TREE is less than a system."""
+    if place.scope not in ("result", "run"):
+        return place
+    return replace(
+        place, benchmark=options.benchmark or place.benchmark,
+        scenario=options.scenario or place.scenario,
+    )  # fmt: skip
+
+
+def _no_limits(place: Place, round: Round) -> Finding:
+    return Finding(
+        "X008", "limits-not-applied", "warning",
+        clean(
+            f"the run's benchmark is not known ({place.benchmark!r} is none of {round.name}): none of the "
+            "round's limits was applied to it",
+            1000,
+        ),
+        ".", fix="say which it is: --benchmark B --scenario S, and --round R if it is another round's",
+    )  # fmt: skip
+
+
+def _nothing(plan: Plan, options: Options) -> Finding:
     seen = sorted({f"{s.division}/{s.name}" for s in plan.tree.submitters})
     if options.submitters:
         asked = ", ".join(sorted(options.submitters))
         message = f"nothing was checked: no results of submitter {asked}"
+        near = [n for n in plan.other_submitters if n.lower() in {a.lower() for a in options.submitters}]
+        if near:
+            message += f"; did you mean {' or '.join(near)}?"
+        elif plan.other_submitters:
+            message += f"; there are {', '.join(plan.other_submitters[:20])}"
     elif seen:
         message = f"nothing was checked: no result folder below {', '.join(seen[:5])}"
     else:

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 from checker.accuracy.problem import AccuracyError
 from checker.compliance import answers, tokens
-from checker.discover import ResultPlan
+from checker.discover import ResultPlan, canonical_scenario
 from checker.model import (
     AccuracyRun,
     ComplianceRun,
@@ -95,6 +95,10 @@ def load_result(plan: ResultPlan, round: Round) -> Result:
     _load_measurements(result, round)
     _load_compliance(result, round)
     _load_endpoints(result, round)
+    if result.scope == "run" and result.scenario is None and result.performance is not None:
+        # A run folder of its own: its log says which scenario it is.
+        result.scenario = canonical_scenario(result.performance.scenario or "", round.aliases)
+        result.scenario_folder = result.scenario or result.scenario_folder
     return result
 
 

@@ -23,11 +23,12 @@ def inference_for(result: Result) -> Inference | None:
 
 
 def scenario_rules(result: Result, scenario: str | None) -> Scenario | None:
-    """A benchmark's limits in a scenario; for an open model that the round does not know, those
+    """A benchmark's limits in a scenario; for an open model that the round does not know
+    (or a run folder of unknown benchmark), those
     of the first benchmark that has the scenario without token limits (for its metric only)."""
     if result.benchmark is not None:
         return result.rules_of(scenario)
-    if scenario is None or result.division != "open":
+    if scenario is None or (result.division != "open" and result.scope != "run"):
         return None
     for benchmark in result.round.benchmarks.values():
         rules = benchmark.scenarios.get(scenario)

@@ -72,9 +72,12 @@ def _waiver(entry: Any, index: int, path: Path) -> Waiver:
     for key in ("rule", "path", "reason", "owner"):
         if not isinstance(entry.get(key), str) or not entry[key].strip():
             raise BadWaivers(f"{where}: {key} must be given as text")
-    from checker.rules import find_rule
+    from checker.rules import UnknownRule, find_facts
 
-    find_rule(entry["rule"])
+    try:
+        find_facts(entry["rule"])
+    except UnknownRule as error:
+        raise BadWaivers(f"{where}: {error}") from error
     expires = entry.get("expires")
     if isinstance(expires, datetime.datetime):
         expires = expires.date()

@@ -483,7 +483,7 @@ class _Scenario:
             except HopelessRun as error:
                 hopeless = error
                 log.note("confirmation", value=value, valid=False, reason=str(error))
-                self.say(f"the full run at {value:g} was ended: {error}", "search")
+                self.say(f"the full run at {value:g} could not become VALID", "search")
                 continue
             log.note(
                 "confirmation", value=value, valid=last.valid, metric=last.metric,

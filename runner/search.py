@@ -26,6 +26,7 @@ from typing import Any, Literal
 
 from checker.early_stopping import CONFIDENCE, total_queries
 from runner.errors import HopelessRun, OutputError, ResourceError, RunFailed, SettingsError
+from runner.progress import Event, Progress
 from runner.run import Job, Measurement, measure
 from runner.settings import RunSettings
 
@@ -43,14 +44,14 @@ class Search:
         tolerance: the search ends when the bad rate is at most this share above the good one.
         margin: how far below the highest good rate the full run goes; for Offline and the
             latency hints, how far on the safe side.
-        confirmations: full runs at most; each goes lower by the margin.
+        confirmations: full runs at most; each goes further to the safe side than the last.
         longest: an unclear short run is repeated up to so many times as long.
     """
 
     probe_s: float = 3.0
     tolerance: float = 0.05
     margin: float = 0.05
-    confirmations: int = 3
+    confirmations: int = 5
     longest: int = 4
 
     def __post_init__(self) -> None:
@@ -220,12 +221,23 @@ def chance_of(late: int, queries: int, share: float) -> float:
     return min(1.0, total)
 
 
+class _Quiet:
+    """Passes on how a probe goes; what it found is told by the search."""
+
+    def __init__(self, listener: Progress) -> None:
+        self._listener = listener
+
+    def on_event(self, event: Event) -> None:
+        if event.phase in ("start", "load", "warm-up", "running"):
+            self._listener.on_event(event)
+
+
 class _Prober:
     """Makes short runs, or takes them from the log."""
 
-    def __init__(self, job: Job, runs: Path, log: ProbeLog, progress: Any, say: Say) -> None:
+    def __init__(self, job: Job, runs: Path, log: ProbeLog, progress: Progress, say: Say) -> None:
         self._job, self._runs, self._log = job, runs, log
-        self._progress, self._say = progress, say
+        self._progress, self._say = _Quiet(progress), say
         self.key = "target_qps" if job.settings.scenario in ("Server", "Offline") else (
             "target_latency"
         )  # fmt: skip
@@ -248,9 +260,8 @@ class _Prober:
             for left in self._runs.glob(f"{folder.name}.failed*"):
                 shutil.rmtree(left, ignore_errors=True)
             value = error.values.get(self.key) or asked or 0.0
-            probe = Probe(
-                self.count, asked, duration_s, "bad", value, error.rate, reason=str(error)
-            )
+            reason = str(error).partition(": ")[2]
+            probe = Probe(self.count, asked, duration_s, "bad", value, error.rate, reason=reason)
         else:
             probe = self._read(result, asked, duration_s)
             shutil.rmtree(folder, ignore_errors=True)
@@ -309,7 +320,13 @@ class _Prober:
 
 
 def find(
-    search: Search, job: Job, runs: Path, log: ProbeLog, progress: Any, say: Say, percentile: float
+    search: Search,
+    job: Job,
+    runs: Path,
+    log: ProbeLog,
+    progress: Progress,
+    say: Say,
+    percentile: float,
 ) -> Found:
     """The setting for the full run.
 
@@ -358,12 +375,12 @@ def estimate(search: Search, scenario: str, full_s: float) -> tuple[float, float
 def confirmations(search: Search, found: Found, scenario: str) -> Iterator[float]:
     """The values to make full runs with, one after another until one is VALID."""
     value = found.value
-    for _ in range(search.confirmations):
+    for number in range(1, search.confirmations + 1):
         yield float(f"{value:.4g}")
         if scenario == "Offline":
             value *= 1.3  # the run was too short
         elif scenario == "Server":
-            value *= 1 - max(search.margin, 0.02)
+            value *= 1 - max(search.margin, 0.02) * number
         else:
             value *= 0.5  # LoadGen ran out of queries
 

@@ -147,25 +147,25 @@ def sets_outcome(replay: Replay) -> Outcome:
     return _kept(key, lambda: check_loaded_set(facts, replay.sets))
 
 
-_waits: dict[int, Any] = {}
+_waits: dict[int, tuple[Stream, list[Any]]] = {}
 _WAITS_KEPT = 8_000_000
 _STRETCH = 1 << 15
 
 
-def _unit_waits(seed: int, count: int) -> Any:
-    """``-ln(1 - u)`` of the first draws from a schedule seed: a round's runs all share them."""
-    known = _waits.get(seed)
-    if known is None or known.size < count:
-        size = min(max(2 * count, 1 << 16), _WAITS_KEPT)
+def _unit_waits(seed: int, count: int) -> Iterator[Any]:
+    """``-ln(1 - u)`` of the first draws from a schedule seed, in stretches.
+
+    All Server runs of a round share them, so they are drawn once and the next longer run goes on.
+    """
+    if seed not in _waits:
         if len(_waits) > 2:
             _waits.clear()
-        stream = Stream(seed)
-        known = np.empty(size)
-        for start in range(0, size, _STRETCH):
-            part = known[start : start + _STRETCH]
-            np.negative(np.log(1.0 - stream.canonical(part.size)), out=part)
-        _waits[seed] = known
-    return known[:count]
+        _waits[seed] = Stream(seed), []
+    stream, known = _waits[seed]
+    for number in range(-(-count // _STRETCH)):
+        if number == len(known):
+            known.append(-np.log(1.0 - stream.canonical(_STRETCH)))
+        yield known[number][: count - number * _STRETCH]
 
 
 def _plainly_agrees(replay: Replay) -> bool:
@@ -197,14 +197,14 @@ def _plainly_agrees(replay: Replay) -> bool:
 
 def _length_and_reach(seed: int, rate: float, count: int, wanted: int) -> tuple[int, int] | None:
     """The length of ``count`` waiting times in ns, and how many queries reach ``wanted``."""
-    waits = _unit_waits(seed, count)
-    total, reach = 0, None
-    for start in range(0, count, _STRETCH):
-        steps = (waits[start : start + _STRETCH] / rate * 1e9).astype(np.int64)
+    total, start, reach = 0, 0, None
+    for waits in _unit_waits(seed, count):
+        steps = (waits / rate * 1e9).astype(np.int64)
         length = int(steps.sum())
         if reach is None and total + length >= wanted:
             reach = start + int(np.searchsorted(steps.cumsum(), wanted - total)) + 2
         total += length
+        start += steps.size
     return None if reach is None else (total, reach)
 
 

@@ -21,6 +21,7 @@ from checker.rules import (
     system,
     tool,
 )
+from schemas.report import RuleFacts
 
 MODULES: tuple[ModuleType, ...] = (
     structure,
@@ -54,6 +55,19 @@ def _index() -> dict[str, Rule]:
         index[rule.id] = rule
         index[rule.name] = rule
     return index
+
+
+def all_facts() -> list[RuleFacts]:
+    """Every rule and every finding of the engine, explained, in the order of their ids."""
+    return sorted([*(rule.facts() for rule in RULES), *tool.ENGINE], key=lambda facts: facts.id)
+
+
+def find_facts(name: str) -> RuleFacts:
+    """What is known of a rule or of a finding of the engine. Raises UnknownRule."""
+    for facts in tool.ENGINE:
+        if name.upper() == facts.id or name.lower() == facts.name:
+            return facts
+    return find_rule(name).facts()
 
 
 def by_id(id: str) -> Rule:

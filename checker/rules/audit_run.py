@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import itertools
 import math
 import re
@@ -688,10 +689,11 @@ def _dated(run: Run) -> tuple[DetailLog, datetime.datetime]:
     return detail, when
 
 
-def _seeds_known_from(round: Round) -> datetime.datetime | None:
-    """No run with the round's seeds can be older: the deadline of the round before."""
-    names = [name for name in round_names() if load_round(name).number < round.number]
-    before = [load_round(name) for name in names if load_round(name).number]
+@functools.cache
+def _seeds_known_from(number: tuple[int, ...]) -> datetime.datetime | None:
+    """No run with a round's seeds can be older: the deadline of the round before."""
+    rounds = [load_round(name) for name in round_names()]
+    before = [one for one in rounds if one.number and one.number < number]
     last = max(before, key=lambda r: r.number, default=None)
     return _date(last.deadline) if last is not None else None
 
@@ -707,7 +709,7 @@ def date_in_round(
     Source: LoadGen: test_datetime; the round's dates.
     """
     detail, when = _dated(run)
-    latest, earliest = _date(round.published), _seeds_known_from(round)
+    latest, earliest = _date(round.published), _seeds_known_from(round.number)
     deadline = _date(round.deadline)
     if not round.official or latest is None:
         raise NotJudged

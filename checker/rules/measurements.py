@@ -450,6 +450,8 @@ def user_conf_as_run(result: Result, round: Round) -> Iterator[Problem]:
     detail: DetailLog | None = run.detail if run is not None else None
     if run is None or detail is None or not detail or run.scenario is None:
         raise NotJudged
+    if result.scenario is None:
+        raise NotJudged
     model = result.benchmark.conf_model if result.benchmark is not None else None
     for (key, scenario), (logged, scale, unit) in _LOGGED.items():
         if scenario is not None and scenario != run.scenario:

@@ -188,7 +188,7 @@ def submitter_entries(submitter: Submitter, round: Round) -> Iterator[Problem]:
     Source: submission_rules.adoc, "Directory structure".
     """
     folder = _submitter(submitter)
-    expected = [*round.layout.submitter_entries, *round.layout.code]
+    expected = list(dict.fromkeys([*round.layout.submitter_entries, *round.layout.code]))
     extra = []
     for name, below in sorted(folder.folders.items()):
         if name in expected or name.startswith("."):
@@ -212,7 +212,7 @@ def submitter_entries(submitter: Submitter, round: Round) -> Iterator[Problem]:
     if extra:
         yield Problem(
             f"{listed(extra)} in {submitter.path}: not among the folders that the rules name "
-            f"({listed(dict.fromkeys(expected))})",
+            f"({listed(expected)})",
             path=submitter.path, found=extra[:50], required=expected,
         )  # fmt: skip
 
@@ -349,7 +349,7 @@ def calibration_document(submitter: Submitter, round: Round) -> Iterator[Problem
             return
     yield Problem(
         f"{submitter.path} holds no document on calibration", path=submitter.path,
-        required="calibration.md", severity=NOTE,
+        required="calibration.md", severity=WARNING,
     )  # fmt: skip
 
 
@@ -504,7 +504,7 @@ def required_scenarios(group: BenchmarkFolder, round: Round) -> Iterator[Problem
         found = sorted(group.scenarios)
         yield Problem(
             f"{group.path} has {listed(found) or 'no scenario'}; {group.name} requires "
-            f"{listed(demands.required)}{_category(group.category)}: {listed(missing)} is missing. "
+            f"{listed(demands.required)}{_category(group.category)}; missing: {listed(missing)}. "
             "The scenarios that are there would be valid in the open division",
             found=found, required=demands.required,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Family X: what the tool itself could not do. X001, X003 to X007 are raised by the engine."""
+"""Family X: what the tool itself could not do; all but X002 are made by the engine."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from checker.model import (
     Tree,
 )
 from checker.parse.reading import Fault
-from checker.rule import ERROR, WARNING, Problem, rule
-from schemas.report import Severity
+from checker.rule import ERROR, FAMILIES, WARNING, Problem, rule
+from schemas.report import RuleFacts, Severity
 from schemas.round import Round
 
 
@@ -77,3 +77,48 @@ def unreadable_file(
         if isinstance(subject, PerformanceRun) and subject.power is not None:
             for fault in subject.power.faults:
                 yield _problem(fault, _weight(fault, None if round.power.mandatory else WARNING))
+
+
+def _engine(id: str, name: str, severity: Severity, summary: str, why: str, fix: str) -> RuleFacts:
+    source = "the command line's contract: what was not checked never looks like passed"
+    return RuleFacts(id, name, FAMILIES["X"], severity, summary, why, fix, source)
+
+
+ENGINE: tuple[RuleFacts, ...] = (
+    _engine(
+        "X001", "rule-raised", ERROR, "No rule stopped while it judged.",
+        "what a rule could not finish was not judged, and that must not look like passed.",
+        "this is a mistake of assay: report it with the file that the finding names.",
+    ),
+    _engine(
+        "X003", "nothing-checked", ERROR, "There was something to check.",
+        "a misspelt name or an empty folder would otherwise end as a success (exit status 2).",
+        "give the folder that holds closed/, open/ or network/, a submitter's folder, or one run's.",
+    ),
+    _engine(
+        "X004", "round-contradicts-tree", WARNING, "The round that was asked for is the tree's.",
+        "seeds, limits and layouts of another round give findings that mean nothing.",
+        "leave --round out, or name the round that the finding names.",
+    ),
+    _engine(
+        "X005", "archive-member-refused", ERROR, "Every member of the archive could be unpacked.",
+        "a member that leaves the tree, a device or a link out of it is never written.",
+        "pack the tree again with plain files and relative paths inside it.",
+    ),
+    _engine(
+        "X006", "waiver-expired", WARNING, "No waiver is past its date.",
+        "a waiver holds until the day its owner named.",
+        "mend what it waives, or have it renewed by its owner.",
+    ),
+    _engine(
+        "X007", "waiver-unused", WARNING, "Every waiver matches a finding.",
+        "a waiver that matches nothing is misspelt or no longer needed.",
+        "remove it, or correct its rule or path.",
+    ),
+    _engine(
+        "X008", "limits-not-applied", WARNING, "The benchmark of a single run folder is known.",
+        "without it none of the round's limits can be applied.",
+        "say which it is: --benchmark B --scenario S.",
+    ),
+)  # fmt: skip
+"""Findings that the engine makes itself, so that they can be explained and waived like others."""

@@ -158,7 +158,7 @@ def _weighted(
 def scale_area(picture: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
     """Each new pixel is the mean of the area it covers; where a side grows, between two old ones.
 
-    A half is rounded to the even number.
+    A half is rounded to the even number; where both sides are halved, up: so does OpenCV.
     """
     old_height, old_width = picture.shape[:2]
     if (old_height, old_width) == (height, width):
@@ -170,7 +170,9 @@ def scale_area(picture: NDArray[np.uint8], height: int, width: int) -> NDArray[n
     rows = _area_weights(old_height, height) @ picture.reshape(old_height, -1).astype(np.float32)
     columns = rows.reshape(height, old_width, 3).transpose(1, 0, 2).reshape(old_width, -1)
     both = (_area_weights(old_width, width) @ columns).reshape(width, height, 3)
-    return np.clip(np.rint(both.transpose(1, 0, 2)), 0, 255).astype(np.uint8)
+    halved = (old_height, old_width) == (2 * height, 2 * width)
+    rounded = np.floor(both + np.float32(0.5)) if halved else np.rint(both)
+    return np.clip(rounded.transpose(1, 0, 2), 0, 255).astype(np.uint8)
 
 
 def _growing_places(

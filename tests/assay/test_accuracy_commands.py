@@ -22,50 +22,53 @@ def write_log(path: Path, answers: list[bytes]) -> None:
     path.write_text("[\n" + ",\n".join(lines) + "\n]\n")
 
 
+SIZE = 50_000
+
+
+def truth(folder: Path, labels: list[int]) -> None:
+    lines = (f"image{i}.jpg {n}\n" for i, n in enumerate(labels))
+    (folder / "val_map.txt").write_text("".join(lines))
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """Ten answers of which nine are right: 90 %."""
+    """Fifty thousand answers, as many as ImageNet has, of which nine tenths are right."""
     folder = tmp_path / "accuracy"
     folder.mkdir()
-    labels = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3]
-    write_log(folder / "mlperf_log_accuracy.json", [struct.pack("<i", n) for n in [*labels[:9], 7]])
-    (tmp_path / "val_map.txt").write_text(
-        "".join(f"image{i}.jpg {n}\n" for i, n in enumerate(labels))
-    )
+    labels = [n % 1000 for n in range(SIZE)]
+    answers = [n if i % 10 else (n + 1) % 1000 for i, n in enumerate(labels)]
+    write_log(folder / "mlperf_log_accuracy.json", [struct.pack("<i", n) for n in answers])
+    truth(tmp_path, labels)
     return folder
 
 
 def test_top1_is_computed_and_held_against_the_gate(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = [
-        "accuracy",
-        str(run),
-        "--benchmark",
-        "resnet",
-        "--data",
-        str(run.parent),
-        "--round",
-        "v6.0",
-    ]
+    data = str(run.parent)
+    arguments = ["accuracy", str(run), "--benchmark", "resnet", "--data", data, "--round", "v6.0"]
     assert main(arguments) == 0
     out = capsys.readouterr().out
-    assert "accuracy=90.000%, good=9, total=10" in out
+    assert "accuracy=90.000%, good=45000, total=50000" in out
     assert "required >= 75.6954" in out
     assert "margin +14.3046" in out
 
 
+def test_a_part_of_the_data_set_is_no_accuracy_run(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_log(run / "mlperf_log_accuracy.json", [struct.pack("<i", n) for n in range(10)])
+    truth(run.parent, list(range(10)))
+    assert main(["accuracy", str(run), "--benchmark", "resnet", "--data", str(run.parent)]) == 1
+    out, err = capsys.readouterr()
+    assert "accuracy=100.000%, good=10, total=10" in out
+    assert "the data set has 50000" in err
+
+
 def test_missed_gate_exits_1(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (run.parent / "val_map.txt").write_text("".join(f"image{i}.jpg 8\n" for i in range(10)))
-    arguments = [
-        "accuracy",
-        str(run),
-        "--benchmark",
-        "resnet50",
-        "--data",
-        str(run.parent / "val_map.txt"),
-    ]
-    assert main(arguments) == 1
+    truth(run.parent, [8] * SIZE)
+    data = str(run.parent / "val_map.txt")
+    assert main(["accuracy", str(run), "--benchmark", "resnet50", "--data", data]) == 1
     assert "INVALID" in capsys.readouterr().out
 
 
@@ -98,11 +101,8 @@ def test_truncated_log_says_so_and_the_backup_helps(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     log = run / "mlperf_log_accuracy.json"
-    labels = [n % 10 for n in range(2000)]
-    write_log(log, [struct.pack("<i", n) for n in labels])
-    (tmp_path / "val_map.txt").write_text("".join(f"i{i} {n}\n" for i, n in enumerate(labels)))
     whole = hashlib.sha256(log.read_bytes()).hexdigest()
-    (run / "accuracy.txt").write_text("accuracy=100.000%, good=2000, total=2000\n")
+    (run / "accuracy.txt").write_text("accuracy=90.000%, good=45000, total=50000\n")
     backup = tmp_path_factory.mktemp("backup") / "logs"
     assert main(["truncate", str(tmp_path), "--dry-run"]) == 0
     assert log.stat().st_size > 10240
@@ -126,7 +126,7 @@ def test_truncated_log_says_so_and_the_backup_helps(
     assert "truncated" in capsys.readouterr().err
     assert main([*arguments, "--backup", str(backup)]) == 0
     out = capsys.readouterr().out
-    assert "accuracy=100.000%, good=2000, total=2000" in out
+    assert "accuracy=90.000%, good=45000, total=50000" in out
     assert "equals the hash" in out
 
 

@@ -1,0 +1,161 @@
+"""What image classification on ImageNet shares: ResNet-50 and MobileNet differ in preprocessing.
+
+Options beside a model (see `runner.benchmarks.signature`): `input`, `output`, `layout`,
+`label_offset` (0 or 1), `preprocessing` (resnet50, mobilenet or pytorch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runner.benchmarks.base import Benchmark, Score, Tensor
+from runner.benchmarks.signature import (
+    Signature,
+    fixed_batch,
+    image_layout,
+    in_batches,
+    label_offset,
+    open_batch,
+    read_options,
+    read_signature,
+)
+from runner.datasets import Dataset
+from runner.datasets.imagenet import CLASSES, RECIPES, ImageNet, imagenet
+from runner.errors import InferenceError, RunFailed, SettingsError
+
+OPTIONS = ("input", "output", "layout", "label_offset", "preprocessing")
+
+
+def encode(outputs: Sequence[NDArray[Any]], count: int, offset: int = 0) -> NDArray[np.int32]:
+    """Classes (n,) or (n, 1), or their scores (n, classes), to int32 labels 0..999.
+
+    Args:
+        offset: taken off: 1 where class 0 is a background; that then is -1, never right.
+
+    Raises:
+        InferenceError: another shape, a score that is not finite, or a class that is none.
+    """
+    if len(outputs) != 1:
+        raise InferenceError(f"found {len(outputs)} model outputs; asked for 1.")
+    output = outputs[0]
+    if output.dtype.kind in "iu" and output.shape in ((count,), (count, 1)):
+        classes = output.reshape(count).astype(np.int32)
+    elif output.dtype.kind == "f" and output.shape == (count, CLASSES + offset):
+        classes = output.argmax(1).astype(np.int32)
+        if not np.isfinite(output[np.arange(count), classes]).all():
+            raise InferenceError("found scores that are NaN or infinite; asked for finite numbers.")
+    else:
+        raise InferenceError(
+            f"found an output of shape {list(output.shape)}, {output.dtype}; asked for [{count}] "
+            f"classes or [{count}, {CLASSES + offset}] scores."
+        )
+    labels: NDArray[np.int32] = classes - np.int32(offset)
+    if count and not -offset <= int(labels.min()) <= int(labels.max()) < CLASSES:
+        raise InferenceError(
+            f"found classes {int(classes.min())} to {int(classes.max())}; asked for 0 to "
+            f"{CLASSES - 1 + offset}."
+        )
+    return labels
+
+
+def answer(dataset: Dataset, indices: Sequence[int], offset: int = 0) -> list[NDArray[Any]]:
+    return [cast(ImageNet, dataset).true(indices) + offset]
+
+
+def score(log: Path, dataset: Dataset) -> Score:
+    from checker.accuracy.problem import AccuracyError
+    from checker.accuracy.top1 import score_log
+
+    try:
+        result = score_log(log, cast(ImageNet, dataset).labels, offset=0)
+    except AccuracyError as error:
+        raise RunFailed(f"{log}: the accuracy cannot be computed: {error}") from error
+    return Score("acc", result.accuracy, result.line())
+
+
+def fit(benchmark: Benchmark, model: Path | None, data: Path | None) -> Benchmark:
+    """With the names, layout and label offset of the model's graph."""
+    if model is None:
+        return benchmark
+    signature = read_signature(model, read_options(model, OPTIONS))
+    picture = signature.input(lambda t: len(t.shape) == 4, "one input of pictures, 4 axes")
+    output = signature.output(_is_answer, "an output of classes or of their scores")
+    default = next(name for name, r in RECIPES.items() if r == _recipe(benchmark))
+    recipe = RECIPES[signature.option("preprocessing", RECIPES) or default]
+    recipe = replace(
+        recipe,
+        layout=image_layout(signature, picture),
+        dtype=picture.dtype,
+        input_name=picture.name,
+    )
+    _check_size(signature, picture, recipe.shape)
+    offset = label_offset(signature, output)
+    batch = fixed_batch(picture)
+    return replace(
+        benchmark,
+        inputs=(replace(picture, shape=(batch, *recipe.shape)),),
+        outputs=(output if batch else open_batch(output),),
+        make_dataset=imagenet(recipe),
+        encode=partial(encode, offset=offset),
+        answer=partial(answer, offset=offset),
+        execute=in_batches(batch) if batch else None,
+    )
+
+
+def _recipe(benchmark: Benchmark) -> Any:
+    return cast("partial[ImageNet]", benchmark.make_dataset).keywords["recipe"]
+
+
+def _is_answer(tensor: Tensor) -> bool:
+    if tensor.dtype.startswith("int"):
+        return len(tensor.shape) == 1 or tensor.shape[1:] == (1,)
+    return len(tensor.shape) == 2 and tensor.shape[1] in (CLASSES, CLASSES + 1, None)
+
+
+def _check_size(signature: Signature, tensor: Tensor, shape: tuple[int, ...]) -> None:
+    for have, want in zip(tensor.shape[1:], shape, strict=True):
+        if have is not None and have != want:
+            raise SettingsError(
+                f"{signature.path}: found input {tensor.name} of shape {list(tensor.shape)}; asked "
+                f"for [any, {', '.join(map(str, shape))}]."
+            )
+
+
+def quantization(name: str) -> str:
+    """For the calibration document."""
+    return f"{name} was run as given; how its model was quantised, if it was, is to be filled in"
+
+
+def make(
+    name: str, title: str, recipe: str, samples: int, input_name: str, more: Mapping[str, Any]
+) -> Benchmark:
+    """A classification benchmark on ImageNet."""
+    chosen = replace(RECIPES[recipe], input_name=input_name)
+    RECIPES[recipe] = chosen
+    return Benchmark(
+        name=name,
+        loadgen_model=name,
+        title=title,
+        metric="acc",
+        inputs=(Tensor(input_name, (None, *chosen.shape), chosen.dtype),),
+        outputs=(Tensor("ArgMax:0", (None,), "int64"),),
+        models={},
+        weights="the model file that was named",
+        data="ImageNet 2012 validation set, 224x224 pictures",
+        quantization=quantization(name),
+        make_dataset=imagenet(chosen),
+        encode=encode,
+        answer=answer,
+        score=score,
+        payload_bytes=4,
+        performance_sample_count=samples,
+        fit=fit,
+        **more,
+    )

@@ -1,0 +1,274 @@
+"""The backend on a TensorRT that is played: building, caching, several GPUs, every refusal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from runner.backends import make_backend, open_backend, preflight
+from runner.backends.onnxrt import OnnxRuntime
+from runner.backends.trt import TensorRT
+from runner.backends.trt_api import Messages, load_tensorrt, version_tuple
+from runner.backends.trt_builder import build
+from runner.backends.trt_memory import HostMemory
+from runner.backends.trt_plan import EnginePlan, make_plan
+from runner.benchmarks import open_benchmark
+from runner.benchmarks.digits import DIGITS
+from runner.errors import BackendError
+from tests.runner.fake_trt import MAGIC, FakeTensorRT, Module
+
+FP32 = DIGITS.models["fp32"]
+DATA = DIGITS.make_dataset(None)
+
+
+def loaded(cache: Path, model: Path = FP32, **options: Any) -> FakeTensorRT:
+    backend = FakeTensorRT(cache=str(cache), **options)
+    backend.load(DIGITS, model, DATA)
+    return backend
+
+
+def reference(count: int, model: Path = FP32) -> Any:
+    session = OnnxRuntime(threads=1)
+    session.load(DIGITS, model, DATA)
+    return session.infer(DATA.load(range(count)), range(count))[0]
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+@pytest.mark.parametrize("version", ["10.0.1", "10.16.1.11", "11.4.0.106"])
+@pytest.mark.parametrize("count", [1, 7, 128, 300])
+def test_the_same_answers_as_onnx_runtime(cache: Path, version: str, count: int) -> None:
+    backend = loaded(cache, version=version)
+    (seen,) = backend.infer(DATA.load(range(count)), range(count))
+    assert np.allclose(seen, reference(count), rtol=1e-3, atol=1e-4)
+    backend.close()
+    assert all(memory.live == {} for memory in backend.opened)
+
+
+def test_embedded_benchmarks_run_whatever_their_outputs(cache: Path) -> None:
+    """Lists of boxes (sizes known afterwards), and a decode loop over two graphs."""
+    for name in ("scenes", "phrasebook"):
+        benchmark = open_benchmark(name)
+        dataset = benchmark.make_dataset(None)
+        indices = range(6)
+        feed = dataset.load(indices)
+        answers = []
+        for backend, options in (
+            ("onnxruntime", {"threads": 1}),
+            ("tests.runner.fake_trt:FakeTensorRT", {"cache": str(cache)}),
+        ):
+            made = open_backend(benchmark, backend, options)
+            made.load(benchmark, benchmark.models["fp32"], dataset)
+            answers.append([np.array(part) for part in made.infer(feed, indices)])
+            made.close()
+        for asked, found in zip(*answers, strict=True):
+            assert np.allclose(asked, found, rtol=1e-3)
+
+
+def test_an_engine_is_built_once_and_then_found(cache: Path) -> None:
+    first = loaded(cache)
+    assert first.module.builds == 1
+    assert "because there is no engine of this model yet" in first.notes[0]
+    second = loaded(cache)
+    assert second.module.builds == 0 and second.notes == []
+    assert second.framework == first.framework
+    # Timings of the first build help the next one of that device.
+    third = loaded(cache, max_batch=16)
+    assert third.module.builds == 1
+    assert first.module.timings == [b""] and third.module.timings == [b"measured,"]
+    assert "because something changed since one was built: shapes" in third.notes[0]
+    newer = loaded(cache, version="11.5.0.1")
+    assert "TensorRT was '11.4.0.106', is '11.5.0.1'" in newer.notes[0]
+
+
+def test_a_damaged_engine_is_built_again(cache: Path) -> None:
+    loaded(cache)
+    (engine,) = cache.glob("*.engine")
+    engine.write_bytes(engine.read_bytes()[:-1])
+    again = loaded(cache)
+    assert again.module.builds == 1 and "it was damaged" in again.notes[0]
+
+
+def test_an_engine_that_tensorrt_refuses_is_built_again(cache: Path) -> None:
+    backend = FakeTensorRT(cache=str(cache))
+    real = Module.Runtime
+
+    def refuses_once(self: Module, logger: Any) -> Any:
+        backend.module.Runtime = lambda logger: real(self, logger)  # type: ignore[method-assign]
+        return SimpleNamespace(deserialize_cuda_engine=lambda data: None)
+
+    loaded(cache)
+    backend.module.Runtime = lambda logger: refuses_once(  # type: ignore[method-assign]
+        backend.module, logger
+    )
+    backend.load(DIGITS, FP32, DATA)
+    assert backend.module.builds == 1
+    assert "the stored engine could not be used" in backend.notes[0]
+    assert loaded(cache).module.builds == 0
+
+
+@pytest.mark.parametrize("devices", ["all", [0, 2], "0,2", 1])
+def test_several_gpus_share_one_engine_file(cache: Path, devices: Any) -> None:
+    backend = loaded(cache, gpus=3, devices=devices)
+    used = {"all": 3, 1: 1}.get(devices if isinstance(devices, str | int) else "", 2)
+    assert len(backend.opened) == used and backend.module.builds == 1
+    (seen,) = backend.infer(DATA.load(range(400)), range(400))
+    assert np.allclose(seen, reference(400), rtol=1e-3, atol=1e-4)
+    for memory in backend.opened:
+        assert [entry for entry in memory.log if entry[0] in ("execute", "graph")]
+    assert (f"x {used}" in backend.framework) == (used > 1)
+    backend.close()
+    assert all(memory.live == {} for memory in backend.opened)
+
+
+def test_the_framework_says_what_ran(cache: Path) -> None:
+    text = loaded(cache, precision="fp16", streams=3, graphs=False).framework
+    for word in ("TensorRT 11.4.0.106", "CUDA", "host memory", "fp16 model", "3 streams",
+                 "no CUDA graphs", "Converted from float32"):  # fmt: skip
+        assert word in text
+    text = loaded(cache, DIGITS.models["int8"]).framework
+    assert "int8 model" in text and "made symmetric" in text
+
+
+@pytest.mark.parametrize(("precision", "model"), [("fp16", "fp32"), ("as-is", "int8")])
+def test_other_precisions_stay_accurate(cache: Path, precision: str, model: str) -> None:
+    backend = loaded(cache, DIGITS.models[model], precision=precision)
+    (seen,) = backend.infer(DATA.load(range(500)), range(500))
+    right = seen.argmax(1) == reference(500, DIGITS.models[model]).argmax(1)
+    assert right.mean() > 0.99
+
+
+def test_progress_is_told_and_the_build_can_be_ended(cache: Path) -> None:
+    lines: list[str] = []
+    backend = FakeTensorRT(cache=str(cache))
+    backend.on_progress = lines.append
+    backend.load(DIGITS, FP32, DATA)
+    assert lines[0] == "building the engine: there is no engine of this model yet"
+    assert "Building" in lines[1] and backend.module.phases == ["step 0", "step 1"]
+
+
+# --- the builder -------------------------------------------------------------------------------
+
+
+def digits_plan(**more: Any) -> EnginePlan:
+    values = {"fixed_batch": None, "whole": False, "precision": "fp32", "max_batch": None,
+              "longest": 8, "workspace_mib": 0, "optimization_level": 3}  # fmt: skip
+    return make_plan(DIGITS, **{**values, **more})
+
+
+def test_the_workspace_and_profiles_reach_the_builder() -> None:
+    module = Module()
+    built = build(module, Messages(module), FP32, digits_plan(workspace_mib=64))  # type: ignore[arg-type]
+    assert module.workspace == 64 << 20
+    assert built.engine.startswith(MAGIC) and built.timings == b"measured,"
+    assert b'"image": [[1, 1, 28, 28], [128, 1, 28, 28], [128, 1, 28, 28]]' in built.engine
+
+
+def test_a_listener_ends_the_build_or_its_error_does() -> None:
+    module = Module()
+    with pytest.raises(BackendError, match="the build of the engine was ended"):
+        build(  # type: ignore[call-overload]
+            module,  # type: ignore[arg-type]
+            Messages(module),  # type: ignore[arg-type]
+            FP32,
+            digits_plan(),
+            on_progress=lambda phase, done, total: False,
+        )
+    assert module.phases == ["step 0"]
+
+    def broken(phase: str, done: int, total: int) -> None:
+        raise OSError("the terminal is gone")
+
+    with pytest.raises(OSError, match="the terminal is gone"):
+        build(module, Messages(module), FP32, digits_plan(), on_progress=broken)  # type: ignore[arg-type]
+
+
+def test_what_tensorrt_says_reaches_the_user(cache: Path) -> None:
+    module = Module()
+    module.build_fails = True
+    with pytest.raises(BackendError, match="could not build an engine: no implementation for node"):
+        build(module, Messages(module), FP32, digits_plan())  # type: ignore[arg-type]
+    with pytest.raises(BackendError, match="cannot take this model: only symmetric quantization"):
+        build(module, Messages(module), DIGITS.models["int8"], digits_plan())  # type: ignore[arg-type]
+
+
+# --- refusals ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"precision": "int4"}, "found precision='int4'; asked for as-is or fp16"),
+        ({"memory": "cupy"}, "found memory='cupy'"),
+        ({"streams": 0}, "found streams=0; asked for 1 to 16"),
+        ({"max_batch": 0}, "found max_batch=0"),
+        ({"longest": 0}, "found longest=0"),
+        ({"overlap": 0}, "found overlap=0"),
+        ({"workspace_mib": -1}, "found workspace_mib=-1"),
+        ({"optimization_level": 6}, "found optimization_level=6; asked for 0 to 5"),
+        ({"threads": 2}, "does not take these options"),
+    ],
+)
+def test_options_are_checked(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(BackendError, match=text):
+        make_backend("tensorrt", options)
+
+
+@pytest.mark.parametrize("devices", [3, [0, 0], "x", [], -1, "0,9"])
+def test_devices_that_are_not_there(cache: Path, devices: Any) -> None:
+    with pytest.raises(BackendError, match="found 3 GPUs and devices=.*from 0 to 2"):
+        loaded(cache, gpus=3, devices=devices)
+    assert not cache.exists()
+
+
+def test_without_tensorrt_the_message_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "tensorrt", None)
+    for attempt in (
+        lambda: preflight("tensorrt", {}),
+        lambda: TensorRT(cache=str(cache)).load(DIGITS, FP32, DATA),
+    ):
+        with pytest.raises(BackendError, match=r"found no TensorRT.*pip install 'assay\[tensorrt"):
+            attempt()
+    assert not cache.exists()
+
+
+def test_an_old_tensorrt_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    modules = __import__("sys").modules
+    monkeypatch.setitem(modules, "tensorrt", SimpleNamespace(__version__="8.6.1"))
+    with pytest.raises(BackendError, match=r"found TensorRT 8\.6\.1; asked for 10\.0 or newer"):
+        load_tensorrt()
+    assert version_tuple("10.13.3.9.post1") == (10, 13, 3, 9)
+
+
+def test_preflight_asks_the_backends_that_have_one() -> None:
+    preflight("onnxruntime", {})
+    preflight("tests.runner.fake_trt:FakeTensorRT", {"gpus": 2, "devices": "all"})
+    with pytest.raises(BackendError, match="found 2 GPUs"):
+        preflight("tests.runner.fake_trt:FakeTensorRT", {"gpus": 2, "devices": 5})
+    with pytest.raises(BackendError, match="found backend 'x'"):
+        preflight("x", {})
+
+
+def test_a_failure_while_loading_leaves_no_memory_behind(cache: Path) -> None:
+    backend = FakeTensorRT(cache=str(cache), gpus=2, devices="all")
+    real = backend._open
+
+    def second_fails(device: int) -> Any:
+        memory = real(device)
+        if device == 1:
+            memory.pinned = lambda nbytes: (_ for _ in ()).throw(BackendError("full"))  # type: ignore[method-assign]
+        return memory
+
+    backend._open = second_fails  # type: ignore[method-assign]
+    with pytest.raises(BackendError, match="full"):
+        backend.load(DIGITS, FP32, DATA)
+    assert all(isinstance(m, HostMemory) and m.live == {} for m in backend.opened)

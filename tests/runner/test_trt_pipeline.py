@@ -1,0 +1,355 @@
+"""How batches flow, on memory whose streams do nothing before they must."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runner.backends.trt_memory import HostMemory
+from runner.backends.trt_pipeline import SETS, Pipeline, Spread
+from runner.backends.trt_plan import EnginePlan, Port, Profile
+from runner.backends.trt_session import Shapes
+from runner.errors import BackendError, InferenceError
+from tests.runner.fake_trt import read, write
+
+IN, OUT = Port("x", (None, 3), "float32"), Port("y", (None, 2), "float32")
+
+
+def plan(**more: Any) -> EnginePlan:
+    values = {
+        "inputs": (IN,),
+        "outputs": (OUT,),
+        "profiles": (Profile(1, 1, 1), Profile(1, 8, 8)),
+        "fixed_batch": None,
+        "longest": 16,
+        "whole": False,
+        "precision": "fp32",
+        "workspace_mib": 0,
+        "optimization_level": 3,
+    }
+    return EnginePlan(**{**values, **more})
+
+
+def answer(x: Any) -> Any:
+    """What the engine computes: of each row the sum and the first."""
+    return np.stack([x.sum(1), x[:, 0]], 1).astype(np.float32)
+
+
+class Engine:
+    """A session whose engine is `answer`."""
+
+    def __init__(self, memory: HostMemory, made: EnginePlan | None = None) -> None:
+        self.memory = memory
+        self.plan = made or plan()
+        self.inputs = self.plan.inputs
+        self.made: list[Execution] = []
+        self.closed = 0
+        self.fails_after = 10**9
+        self.capturable = True
+
+    def execution(self, profile: int, stream: Any) -> Execution:
+        self.made.append(Execution(self, self.plan.profiles[profile], stream))
+        return self.made[-1]
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Execution:
+    def __init__(self, engine: Engine, profile: Profile, stream: Any) -> None:
+        self.engine = engine
+        self.profile = profile
+        self.stream = stream
+        self.busy = threading.Lock()
+
+    @property
+    def room(self) -> Mapping[str, int]:
+        return {"y": self.profile.most * 8}
+
+    @property
+    def capturable(self) -> bool:
+        return self.engine.capturable
+
+    def enqueue(self, shapes: Shapes, addresses: Mapping[str, int], stream: int) -> Shapes:
+        assert self.busy.acquire(blocking=False), "two threads in one execution context"
+        try:
+            assert stream == self.stream.number, "another context's stream"
+            self.engine.fails_after -= 1
+            if self.engine.fails_after < 0:
+                raise InferenceError("the device is gone")
+            shape, x, y = shapes["x"], addresses["x"], addresses["y"]
+            assert self.profile.least <= shape[0] <= self.profile.most
+
+            def work() -> None:
+                write(y, answer(read(x, shape, "float32")))
+
+            self.engine.memory.put(self.stream, f"execute {shape[0]}", work)
+            return {"y": (shape[0], 2)}
+        finally:
+            self.busy.release()
+
+
+def pipeline(seed: int = 0, streams: int = 2, **more: Any) -> tuple[Pipeline, HostMemory, Engine]:
+    memory = HostMemory(seed)
+    graphs = more.pop("graphs", False)
+    engine = Engine(memory, plan(**more))
+    return Pipeline(engine, memory, streams, graphs), memory, engine
+
+
+def batch(count: int, seed: int = 0) -> dict[str, Any]:
+    return {"x": np.random.RandomState(seed).rand(count, 3).astype(np.float32)}
+
+
+def streams_of(memory: HostMemory, what: str) -> list[int]:
+    return [entry[1] for entry in memory.log if entry[0] == what]
+
+
+# --- order -------------------------------------------------------------------------------------
+
+
+def test_a_chunk_goes_in_runs_and_comes_out_on_one_stream() -> None:
+    one, memory, _engine = pipeline()
+    memory.log.clear()
+    slot = one.slots[0]
+    one.submit(slot, batch(2), 0, 2)
+    assert memory.log == [("h2d", 1), ("execute 2", 1), ("d2h", 1)]
+    # Nothing has happened yet; collecting waits for it.
+    (seen,) = one.collect(slot)
+    assert np.allclose(seen, answer(batch(2)["x"]))
+
+
+def test_chunks_take_turns_on_the_streams_and_all_are_under_way_before_any_is_awaited() -> None:
+    one, memory, _engine = pipeline(streams=3)
+    memory.log.clear()
+    spread = Spread([one], worth=2)
+    feed = batch(6)
+    (seen,) = spread.infer(feed, 6)
+    assert np.allclose(seen, answer(feed["x"]))
+    assert streams_of(memory, "execute 2") == [1, 2, 3]
+    assert [what for what, _ in memory.log].index("d2h") < len(memory.log) - 1
+    assert len(memory.log) == 9
+
+
+def test_a_stream_has_two_sets_of_buffers_and_they_do_not_overlap() -> None:
+    one, memory, _engine = pipeline(streams=2)
+    assert len(one.slots) == 2 * SETS
+    assert [slot.lane.stream.number for slot in one.slots] == [1, 2, 1, 2]
+    spans = sorted((address, address + array.nbytes) for address, array in memory.live.items())
+    assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:], strict=False))
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    streams=st.integers(1, 3),
+    devices=st.integers(1, 3),
+    counts=st.lists(st.integers(1, 70), min_size=1, max_size=8),
+    worth=st.integers(1, 9),
+    graphs=st.booleans(),
+)
+@settings(max_examples=60)
+def test_whatever_the_order_of_the_streams_the_answers_are_right(
+    seed: int, streams: int, devices: int, counts: list[int], worth: int, graphs: bool
+) -> None:
+    made = [pipeline(seed + k, streams, graphs=graphs) for k in range(devices)]
+    for one, _, _ in made:
+        one.prepare()
+    spread = Spread([one for one, _, _ in made], worth)
+    kept = []
+    for number, count in enumerate(counts):
+        feed = batch(count, number)
+        (seen,) = spread.infer(feed, count)
+        expected = answer(feed["x"])
+        feed["x"][:] = -1  # the caller's array is free again
+        kept.append((seen, expected))
+    # An answer is the caller's own: later batches do not change it.
+    for seen, expected in kept:
+        assert np.allclose(seen, expected)
+
+
+def test_buffers_are_used_again_and_none_is_made_later() -> None:
+    one, memory, _engine = pipeline()
+    one.prepare()
+    spread = Spread([one], worth=2)
+    before = set(memory.live)
+    allocations = sum(entry[0] == "alloc" for entry in memory.log)
+    for number in range(50):
+        count = 1 + number % 40
+        (seen,) = spread.infer(batch(count, number), count)
+        assert np.allclose(seen, answer(batch(count, number)["x"]))
+    assert set(memory.live) == before
+    assert sum(entry[0] == "alloc" for entry in memory.log) == allocations
+
+
+def test_a_buffer_is_not_refilled_before_its_chunk_was_collected() -> None:
+    """The test's own test: a submit without collect is seen as a wrong answer."""
+    one, _memory, _engine = pipeline(streams=1)
+    slot = one.slots[0]
+    one.submit(slot, batch(2, 1), 0, 2)
+    one.submit(slot, batch(2, 2), 0, 2)
+    (seen,) = one.collect(slot)
+    assert np.allclose(seen, answer(batch(2, 2)["x"]))
+    assert not np.allclose(seen, answer(batch(2, 1)["x"]))
+
+
+def test_many_threads_share_the_slots_without_waiting_for_each_other_for_ever() -> None:
+    made = [pipeline(k) for k in range(2)]
+    spread = Spread([one for one, _, _ in made], worth=1)
+    wrong: list[str] = []
+
+    def work(own: int) -> None:
+        for number in range(30):
+            count = 1 + (own * 7 + number * 5) % 60
+            feed = batch(count, own * 100 + number)
+            (seen,) = spread.infer(feed, count)
+            if not np.allclose(seen, answer(feed["x"])):
+                wrong.append(f"thread {own}, batch {number}")
+
+    threads = [threading.Thread(target=work, args=(k,), daemon=True) for k in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive(), "deadlock"
+    assert wrong == []
+
+
+def test_queries_and_chunks_are_spread_over_the_devices() -> None:
+    made = [pipeline(k, streams=2) for k in range(2)]
+    spread = Spread([one for one, _, _ in made], worth=2)
+    for _, memory, _ in made:
+        memory.log.clear()
+    for number in range(4):
+        spread.infer(batch(1, number), 1)
+    assert [streams_of(memory, "execute 1") for _, memory, _ in made] == [[1, 2], [1, 2]]
+    for _, memory, _ in made:
+        memory.log.clear()
+    spread.infer(batch(32), 32)
+    assert [len(streams_of(memory, "execute 8")) for _, memory, _ in made] == [2, 2]
+
+
+# --- graphs ------------------------------------------------------------------------------------
+
+
+def test_full_batches_are_replayed_as_graphs_and_others_are_not() -> None:
+    one, memory, _engine = pipeline(graphs=True)
+    one.prepare()
+    spread = Spread([one], worth=100)
+    memory.log.clear()
+    for count in (1, 8, 5):
+        (seen,) = spread.infer(batch(count), count)
+        assert np.allclose(seen, answer(batch(count)["x"]))
+    assert [what for what, _ in memory.log] == ["graph", "graph", "h2d", "execute 5", "d2h"]
+    assert one.graph_note == ""
+
+
+def test_an_engine_that_waits_inside_gets_no_graphs_and_it_is_said() -> None:
+    one, memory, engine = pipeline(graphs=True)
+    engine.capturable = False
+    one.prepare()
+    assert one.graph_note == "the engine has outputs whose size is known only afterwards"
+    memory.log.clear()
+    Spread([one]).infer(batch(8), 8)
+    assert "graph" not in [what for what, _ in memory.log]
+
+
+def test_a_failed_capture_costs_the_graphs_only() -> None:
+    one, _memory, engine = pipeline(graphs=True)
+    engine.fails_after = 7  # in the third capture
+    with pytest.raises(InferenceError, match="the device is gone"):
+        one.prepare()
+    one, memory, engine = pipeline(graphs=True)
+
+    def refuse(stream: Any, work: Any) -> Any:
+        raise BackendError("cudaStreamEndCapture failed with cudaErrorStreamCaptureInvalidated.")
+
+    memory.capture = refuse  # type: ignore[method-assign]
+    one.prepare()
+    assert "Invalidated" in one.graph_note
+    assert np.allclose(Spread([one]).infer(batch(8), 8)[0], answer(batch(8)["x"]))
+
+
+# --- forms -------------------------------------------------------------------------------------
+
+
+def test_a_fixed_batch_is_filled_up_and_cut_off() -> None:
+    one, memory, _engine = pipeline(profiles=(Profile(4, 4, 4),), fixed_batch=4)
+    spread = Spread([one], worth=100)
+    memory.log.clear()
+    for count in (1, 3, 4, 7, 9):
+        (seen,) = spread.infer(batch(count), count)
+        assert seen.shape == (count, 2) and np.allclose(seen, answer(batch(count)["x"]))
+    assert {what for what, _ in memory.log} == {"h2d", "execute 4", "d2h"}
+
+
+def test_another_form_is_refused() -> None:
+    one, _memory, _engine = pipeline()
+    spread = Spread([one])
+    with pytest.raises(InferenceError, match=r"found 'x' of shape \[2, 4\].*asked for \[None, 3\]"):
+        spread.infer({"x": np.zeros((2, 4), np.float32)}, 2)
+    one, _memory, _engine = pipeline()
+    with pytest.raises(InferenceError, match="float64"):
+        Spread([one]).infer({"x": np.zeros((2, 3))}, 2)
+
+
+def test_an_output_of_another_form_is_refused() -> None:
+    one, _memory, engine = pipeline()
+    for execution in engine.made:
+        execution.enqueue = lambda *_: {"y": (3, 2)}  # type: ignore[method-assign]
+    with pytest.raises(InferenceError, match=r"found output 'y' of shape \[3, 2\] for 2 samples"):
+        Spread([one]).infer(batch(2), 2)
+
+
+def test_lengths_beyond_the_engine_are_refused() -> None:
+    words = Port("x", (None, None), "float32")
+    one, _memory, _engine = pipeline(inputs=(words,), whole=True)
+    with pytest.raises(InferenceError, match=r"lengths up to 16.*option longest"):
+        Spread([one]).infer({"x": np.zeros((2, 17), np.float32)}, 2)
+    one, _memory, _engine = pipeline(inputs=(words,), whole=True)
+    with pytest.raises(InferenceError, match=r"batch of 9 .* cannot be cut up.*max_batch"):
+        Spread([one]).infer({"x": np.zeros((9, 3), np.float32)}, 9)
+
+
+# --- the end -----------------------------------------------------------------------------------
+
+
+def test_everything_is_given_back_once() -> None:
+    one, memory, engine = pipeline(graphs=True)
+    one.prepare()
+    Spread([one]).infer(batch(8), 8)
+    one.submit(one.slots[0], batch(1), 0, 1)  # still under way
+    one.close()
+    one.close()
+    assert memory.live == {} and engine.closed == 1
+
+
+def test_a_device_that_is_too_small_leaves_nothing_behind() -> None:
+    memory = HostMemory()
+    engine = Engine(memory)
+    left = 5
+
+    def alloc(nbytes: int) -> int:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise BackendError("cudaMalloc failed with cudaErrorMemoryAllocation.")
+        return HostMemory.alloc(memory, nbytes)
+
+    memory.alloc = alloc  # type: ignore[method-assign]
+    with pytest.raises(BackendError, match="cudaErrorMemoryAllocation"):
+        Pipeline(engine, memory, 2)
+    assert memory.live == {} and engine.closed == 1
+
+
+def test_an_error_on_the_device_reaches_the_caller() -> None:
+    one, _memory, engine = pipeline()
+    engine.fails_after = 1
+    spread = Spread([one], worth=1)
+    with pytest.raises(InferenceError, match="the device is gone"):
+        spread.infer(batch(8), 8)
+    one.close()
