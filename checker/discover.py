@@ -223,7 +223,8 @@ def _submitter(
     plan: Plan, folder: Folder, division: str, name: str, round: Round, place: Place
 ) -> None:
     complete = place.scope in ("tree", "division", "submitter")
-    submitter = Submitter(division, name, folder.path or ("." if place.scope == "submitter" else f"{division}/{name}"), folder, round,
+    path = folder.path or ("." if place.scope == "submitter" else f"{division}/{name}")
+    submitter = Submitter(division, name, path, folder, round,
                           complete=complete)  # fmt: skip
     plan.tree.submitters.append(submitter)
     mapping: dict[str, str] = {}

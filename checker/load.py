@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import re
 from fnmatch import fnmatchcase
 
@@ -39,16 +38,11 @@ ACCURACY = "mlperf_log_accuracy.json"
 
 
 @functools.lru_cache(maxsize=256)
-def _system_document(real: str, path: str, size: int, state: str, changed: int) -> Document:
+def _system_document(
+    real: str, path: str, size: int, state: str, _changed_ns: int
+) -> Document:
+    # The time is in the key: a long-lived process may check a tree again after it was mended.
     return read_json(File(path, real, size, state))
-
-
-def _changed(file: File) -> int:
-    """When a file was last written, so that a later check in this process reads it again."""
-    try:
-        return os.stat(file.real).st_mtime_ns if file.state == "file" else 0
-    except OSError:
-        return 0
 
 
 def load_system(
@@ -58,7 +52,7 @@ def load_system(
     system = System(division, submitter, name, path, complete=complete)
     if file is not None:
         system.document = _system_document(
-            file.real, file.path, file.size, file.state, _changed(file)
+            file.real, file.path, file.size, file.state, file.changed_ns
         )
     return system
 

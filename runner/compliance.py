@@ -69,7 +69,7 @@ class ComplianceRun:
     by_speed: bool = False
 
 
-def tests_of(round: Round, task: str | None, scenario: str) -> tuple[str, ...]:
+def required_tests(round: Round, task: str | None, scenario: str) -> tuple[str, ...]:
     """The tests that the round asks for, in its order.
 
     Raises:

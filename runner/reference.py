@@ -14,7 +14,7 @@ from typing import Any, Literal
 from runner import compliance, logs
 from runner.benchmarks import get_benchmark
 from runner.benchmarks.base import Benchmark, Score
-from runner.compliance import ComplianceRun, run_test, tests_of
+from runner.compliance import ComplianceRun, run_test, required_tests
 from runner.datasets import Dataset
 from runner.errors import HopelessRun, OutputError, RunFailed, RunnerError, SettingsError
 from runner.layout import Places, check_name, get_round, places
@@ -168,7 +168,7 @@ def iter_benchmark(plan: Plan, progress: Progress | None = None) -> Iterator[Out
     for scenario in plan.scenarios:
         _job(plan, benchmark, scenario, "performance").settings.conf()
         if plan.compliance:
-            tests_of(get_round(plan.round), plan.task or benchmark.name, scenario)
+            required_tests(get_round(plan.round), plan.task or benchmark.name, scenario)
         for division in divisions:
             place = _places(plan, division, system, benchmark, scenario).result
             if not plan.overwrite:
@@ -217,7 +217,7 @@ def foresee(plan: Plan) -> str:
         else:
             low, high = low + full + START_S, high + plan.attempts * (full + START_S)
         if plan.compliance:
-            asked = tests_of(get_round(plan.round), plan.task or benchmark.name, scenario)
+            asked = required_tests(get_round(plan.round), plan.task or benchmark.name, scenario)
             tests += len(asked)
             low += len(asked) * (full + START_S)
             high += plan.attempts * len(asked) * (full + START_S)
@@ -526,7 +526,7 @@ class _Scenario:
         """The compliance tests; again where the speed alone differed, which noise does too."""
         plan, round = self.plan, get_round(self.plan.round)
         task = plan.task or self.benchmark.name
-        names = tests_of(round, task, self.scenario)
+        names = required_tests(round, task, self.scenario)
         done: dict[str, ComplianceRun] = {}
         for attempt in range(1, plan.attempts + 1):
             for name in names:

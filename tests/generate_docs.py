@@ -5,37 +5,41 @@ from __future__ import annotations
 from pathlib import Path
 
 from checker.rule import FAMILIES
-from checker.rules import RULES
+from checker.rules import RULES, all_facts
 from reports import rounds
 from schemas import load_round, round_names
+from tests.test_integrations import troubleshooting_page
+from tests.test_requirements import requirements_page
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def rules_page() -> str:
     """``checker/rules/README.md``."""
+    divisions = {rule.id: rule.divisions for rule in RULES}
+    explained = all_facts()
     lines = [
         "# Rules",
         "",
-        f"Generated from the rules' docstrings by `make docs`; do not edit. {len(RULES)} rules.",
+        f"Generated from the rules' docstrings by `make docs`; do not edit. {len(explained)} rules.",
         "`assay rules ID` shows one. A round may lower a severity (`[severities]` in its TOML).",
         "",
     ]
     for letter, title in FAMILIES.items():
-        members = [rule for rule in RULES if rule.family == letter]
-        if not members:
-            continue
-        lines += [f"## {letter}: {title}", ""]
-        for rule in members:
-            where = f"; {', '.join(rule.divisions)} only" if rule.divisions else ""
+        members = [facts for facts in explained if facts.id[0] == letter]
+        if members:
+            lines += [f"## {letter}: {title}", ""]
+        for facts in members:
+            only = divisions.get(facts.id, ())
+            where = f"; {', '.join(only)} only" if only else ""
             lines += [
-                f"### {rule.id} {rule.name} ({rule.severity}{where})",
+                f"### {facts.id} {facts.name} ({facts.severity}{where})",
                 "",
-                rule.summary,
+                facts.summary,
                 "",
-                f"* Why: {rule.why}",
-                f"* Fix: {rule.fix}",
-                f"* Source: {rule.source}",
+                f"* Why: {facts.why}",
+                f"* Fix: {facts.fix}",
+                f"* Source: {facts.source}",
                 "",
             ]
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -46,7 +50,12 @@ def rounds_page() -> str:
     return rounds.history([load_round(name) for name in round_names()])
 
 
-PAGES = {"checker/rules/README.md": rules_page, "docs/rounds.md": rounds_page}
+PAGES = {
+    "checker/rules/README.md": rules_page,
+    "docs/requirements.md": requirements_page,
+    "docs/rounds.md": rounds_page,
+    "docs/troubleshooting.md": troubleshooting_page,
+}
 
 
 def main() -> None:

@@ -27,7 +27,6 @@ def test_links_in_documents_lead_somewhere() -> None:
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
     missing = []
     for page in pages:
-        for target in re.findall(r"\]\((?!https?://|#)([^)#\s]+)", page.read_text(encoding="utf-8")):
-            if not (page.parent / target).exists():
-                missing.append(f"{page.name}: {target}")
+        targets = re.findall(r"\]\((?!https?://|#)([^)#\s]+)", page.read_text(encoding="utf-8"))
+        missing += [f"{page.name}: {t}" for t in targets if not (page.parent / t).exists()]
     assert missing == []

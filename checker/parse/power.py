@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import functools
+import hashlib
 import re
 from array import array
 from dataclasses import dataclass, field

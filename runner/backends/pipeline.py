@@ -32,7 +32,7 @@ class Pipeline:
         if benchmark.execute is None:
             raise BackendError(f"{benchmark.name} is run by its graph alone.")
         self._execute = benchmark.execute
-        self._inner = {name: make() for name in benchmark.parts or {"model": None}}
+        self._inner = {name: make() for name in benchmark.parts or ("model",)}
         self._infer = {name: backend.infer for name, backend in self._inner.items()}
         self.framework = next(iter(self._inner.values())).framework
 

@@ -6,7 +6,7 @@ Options beside a model (see `runner.benchmarks.signature`): `input`, `output`, `
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from runner.benchmarks.base import Benchmark, Score, Tensor
 from runner.benchmarks.signature import (
-    Signature,
+    fit_recipe,
     fixed_batch,
-    image_layout,
     in_batches,
     label_offset,
     open_batch,
@@ -28,7 +27,7 @@ from runner.benchmarks.signature import (
 )
 from runner.datasets import Dataset
 from runner.datasets.imagenet import CLASSES, RECIPES, ImageNet, imagenet
-from runner.errors import InferenceError, RunFailed, SettingsError
+from runner.errors import InferenceError, RunFailed
 
 OPTIONS = ("input", "output", "layout", "label_offset", "preprocessing")
 
@@ -80,22 +79,18 @@ def score(log: Path, dataset: Dataset) -> Score:
     return Score("acc", result.accuracy, result.line())
 
 
-def fit(benchmark: Benchmark, model: Path | None, data: Path | None) -> Benchmark:
+def fit(
+    benchmark: Benchmark, model: Path | None, data: Path | None, preprocessing: str
+) -> Benchmark:
     """With the names, layout and label offset of the model's graph."""
     if model is None:
         return benchmark
     signature = read_signature(model, read_options(model, OPTIONS))
     picture = signature.input(lambda t: len(t.shape) == 4, "one input of pictures, 4 axes")
     output = signature.output(_is_answer, "an output of classes or of their scores")
-    default = next(name for name, r in RECIPES.items() if r == _recipe(benchmark))
-    recipe = RECIPES[signature.option("preprocessing", RECIPES) or default]
-    recipe = replace(
-        recipe,
-        layout=image_layout(signature, picture),
-        dtype=picture.dtype,
-        input_name=picture.name,
+    recipe = fit_recipe(
+        RECIPES[signature.option("preprocessing", RECIPES) or preprocessing], signature, picture
     )
-    _check_size(signature, picture, recipe.shape)
     offset = label_offset(signature, output)
     batch = fixed_batch(picture)
     return replace(
@@ -109,23 +104,10 @@ def fit(benchmark: Benchmark, model: Path | None, data: Path | None) -> Benchmar
     )
 
 
-def _recipe(benchmark: Benchmark) -> Any:
-    return cast("partial[ImageNet]", benchmark.make_dataset).keywords["recipe"]
-
-
 def _is_answer(tensor: Tensor) -> bool:
     if tensor.dtype.startswith("int"):
         return len(tensor.shape) == 1 or tensor.shape[1:] == (1,)
     return len(tensor.shape) == 2 and tensor.shape[1] in (CLASSES, CLASSES + 1, None)
-
-
-def _check_size(signature: Signature, tensor: Tensor, shape: tuple[int, ...]) -> None:
-    for have, want in zip(tensor.shape[1:], shape, strict=True):
-        if have is not None and have != want:
-            raise SettingsError(
-                f"{signature.path}: found input {tensor.name} of shape {list(tensor.shape)}; asked "
-                f"for [any, {', '.join(map(str, shape))}]."
-            )
 
 
 def quantization(name: str) -> str:
@@ -133,29 +115,25 @@ def quantization(name: str) -> str:
     return f"{name} was run as given; how its model was quantised, if it was, is to be filled in"
 
 
-def make(
-    name: str, title: str, recipe: str, samples: int, input_name: str, more: Mapping[str, Any]
-) -> Benchmark:
+def make(name: str, title: str, preprocessing: str, input_name: str) -> Benchmark:
     """A classification benchmark on ImageNet."""
-    chosen = replace(RECIPES[recipe], input_name=input_name)
-    RECIPES[recipe] = chosen
+    recipe = replace(RECIPES[preprocessing], input_name=input_name)
     return Benchmark(
         name=name,
         loadgen_model=name,
         title=title,
         metric="acc",
-        inputs=(Tensor(input_name, (None, *chosen.shape), chosen.dtype),),
+        inputs=(Tensor(input_name, (None, *recipe.shape), recipe.dtype),),
         outputs=(Tensor("ArgMax:0", (None,), "int64"),),
         models={},
         weights="the model file that was named",
-        data="ImageNet 2012 validation set, 224x224 pictures",
-        quantization=quantization(name),
-        make_dataset=imagenet(chosen),
+        data="ImageNet 2012 validation set, scaled and cut to 224x224",
+        quantization="The model was run as given; how it was quantised, if it was, is to be added",
+        make_dataset=imagenet(recipe),
         encode=encode,
         answer=answer,
         score=score,
         payload_bytes=4,
-        performance_sample_count=samples,
-        fit=fit,
-        **more,
+        performance_sample_count=1024,
+        fit=partial(fit, preprocessing=preprocessing),
     )

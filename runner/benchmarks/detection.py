@@ -7,14 +7,16 @@ arrays: the rows of all samples one after another, and how many belong to each.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.benchmarks.base import Score
+from runner.benchmarks.base import Infer, Score, Tensor
+from runner.benchmarks.signature import Signature
 from runner.datasets import Dataset
 from runner.errors import InferenceError, RunFailed
 
@@ -68,6 +70,121 @@ def rows_of(
     rows[:, 5] = scores
     rows[:, 6] = classes
     return [rows, counts]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Boxes of a batch, one sample after another.
+
+    Attributes:
+        counts: boxes of each sample; `boxes`: (k, 4) [ymin, xmin, ymax, xmax], fractions.
+    """
+
+    counts: NDArray[np.int64]
+    boxes: NDArray[Any]
+    scores: NDArray[Any]
+    classes: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class ByBatch:
+    """Runs a detector's graph and turns its outputs into rows; see `base.Execute`.
+
+    Attributes:
+        batch: samples that the graph takes at a time, None for any number.
+        find: the graph's outputs to boxes.
+    """
+
+    batch: int | None
+    find: Callable[[Sequence[NDArray[Any]]], Found]
+
+    def __call__(
+        self, graphs: Mapping[str, Infer], feed: Mapping[str, NDArray[Any]], indices: Sequence[int]
+    ) -> list[NDArray[Any]]:
+        count = len(indices)
+        size = self.batch or count
+        parts = []
+        for start in range(0, count, size):
+            # What is lacking in the last batch is filled up with the last sample.
+            rows = np.minimum(np.arange(start, start + size), count - 1)
+            whole = size == count
+            part = feed if whole else {name: array[rows] for name, array in feed.items()}
+            places = indices if whole else [indices[k] for k in rows]
+            found = self.find(graphs["model"](part, places))
+            if len(found.counts) != size:
+                raise InferenceError(
+                    f"found boxes of {len(found.counts)} samples in a batch of {size}."
+                )
+            real = min(size, count - start)
+            boxes = int(found.counts[:real].sum())
+            parts.append(
+                rows_of(
+                    indices[start : start + real],
+                    found.counts[:real],
+                    found.boxes[:boxes],
+                    found.scores[:boxes],
+                    found.classes[:boxes],
+                )
+            )
+        if len(parts) == 1:
+            return parts[0]
+        return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
+
+
+def by_number(outputs: Sequence[NDArray[Any]]) -> Found:
+    """num_detections (n), boxes (n, m, 4) [ymin, xmin, ymax, xmax], scores (n, m), classes (n, m).
+
+    Raises:
+        InferenceError: other shapes, or a number of detections that cannot be.
+    """
+    numbers, boxes, scores, classes = outputs
+    _check_shapes(boxes, scores, classes)
+    most = scores.shape[1]
+    numbers = numbers.reshape(-1)
+    if len(numbers) != len(boxes) or not ((numbers >= 0) & (numbers <= most)).all():
+        raise InferenceError(
+            f"found {numbers[:8].tolist()} detections; asked for 0 to {most} for each of "
+            f"{len(boxes)} samples."
+        )
+    counts = numbers.astype(np.int64)
+    real = np.arange(most) < counts[:, None]
+    return Found(counts, boxes[real], scores[real], classes[real])
+
+
+def by_score(
+    outputs: Sequence[NDArray[Any]], least: float, order: Literal["xyxy", "yxyx"]
+) -> Found:
+    """boxes (n, m, 4), classes (n, m), scores (n, m): those of at least a score.
+
+    Raises:
+        InferenceError: other shapes, or a score that is not finite.
+    """
+    boxes, classes, scores = outputs
+    _check_shapes(boxes, scores, classes)
+    if not np.isfinite(scores).all():
+        raise InferenceError("found scores that are NaN or infinite; asked for finite numbers.")
+    real = scores >= least
+    chosen = boxes[real]
+    if order == "xyxy":
+        chosen = chosen[:, [1, 0, 3, 2]]
+    return Found(real.sum(1), chosen, scores[real], classes[real])
+
+
+def _check_shapes(boxes: NDArray[Any], scores: NDArray[Any], classes: NDArray[Any]) -> None:
+    if scores.ndim != 2 or classes.shape != scores.shape or boxes.shape != (*scores.shape, 4):
+        raise InferenceError(
+            f"found boxes {list(boxes.shape)}, scores {list(scores.shape)} and classes "
+            f"{list(classes.shape)}; asked for [n, m, 4] and twice [n, m]."
+        )
+
+
+def named_output(signature: Signature, key: str, parts: Sequence[str]) -> Tensor:
+    """The output that the option `key` names, else the one whose name has one of `parts` in it."""
+    return signature.output(
+        lambda tensor: any(part in tensor.name.lower() for part in parts),
+        f"an output with {' or '.join(parts)} in its name",
+        key,
+    )
 
 
 def answer(dataset: Dataset, indices: Sequence[int]) -> list[NDArray[Any]]:

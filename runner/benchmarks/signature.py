@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runner.benchmarks.base import Execute, Infer, Tensor
+from runner.datasets.images import Recipe
 from runner.errors import BackendError, InferenceError, SettingsError
 
 Layout = Literal["NCHW", "NHWC"]
@@ -172,9 +173,34 @@ def image_layout(signature: Signature, tensor: Tensor) -> Layout:
         raise SettingsError(
             f"{signature.path}: found input {tensor.name} of shape {list(tensor.shape)}; asked "
             "for one axis of 3 colours, the second or the last. Say which with 'layout = "
-            f"\"NCHW\"' or \"NHWC\" in {options_file(signature.path)}."
+            f'"NCHW"\' or "NHWC" in {options_file(signature.path)}.'
         )
     return "NCHW" if first else "NHWC"
+
+
+def fit_recipe(recipe: Recipe, signature: Signature, tensor: Tensor) -> Recipe:
+    """The preprocessing with the input's name, layout and number format.
+
+    A model that takes uint8 gets the scaled pixels as they are.
+
+    Raises:
+        SettingsError: the input has another size, or its layout cannot be told.
+    """
+    fitted = replace(
+        recipe,
+        layout=image_layout(signature, tensor),
+        dtype=tensor.dtype,
+        input_name=tensor.name,
+    )
+    if tensor.dtype == "uint8":
+        fitted = replace(fitted, mean=(0.0,) * 3, scale=(1.0,) * 3, whole=True)
+    for have, want in zip(tensor.shape[1:], fitted.shape, strict=True):
+        if have is not None and have != want:
+            raise SettingsError(
+                f"{signature.path}: found input {tensor.name} of shape {list(tensor.shape)}; asked "
+                f"for [any, {', '.join(map(str, fitted.shape))}]."
+            )
+    return fitted
 
 
 def label_offset(signature: Signature, labels: Tensor) -> int:

@@ -177,7 +177,7 @@ def export_decoder(w: Weights, path: Path) -> None:
 
     query = g.add("Unsqueeze", dense(state, "query."), last)
     near = g.add("Squeeze", g.add("MatMul", memory, query), last)
-    far = g.add("Mul", g.add("Sub", mask, g.weight(np.float32([1]))), g.weight(np.float32([FAR])))
+    far = g.add("Mul", g.add("Sub", mask, g.weight([1.0])), g.weight([FAR]))
     share = g.add("Softmax", g.add("Add", near, far), axis=1)
     seen = g.add("MatMul", g.add("Unsqueeze", share, middle), memory)
     context = g.add("Squeeze", seen, middle)

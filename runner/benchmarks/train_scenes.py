@@ -35,7 +35,7 @@ from runner.datasets.scenes import (
     DATA,
     INPUT,
     Scene,
-    annotations,
+    coco_annotations,
     draw_many,
     preprocess,
 )
@@ -74,7 +74,7 @@ def targets(scenes: Sequence[Scene]) -> tuple[Array, NDArray[np.int64], Array]:
                     y, x = middle[i], middle[j]
                     here[n, i, j], which[n, i, j] = 1, label
                     sides[n, i, j] = (y - ymin, x - xmin, ymax - y, xmax - x)
-    return here, which, sides / REACH
+    return here, which, sides / np.float32(REACH)
 
 
 def train(scenes: Sequence[Scene], epochs: int, seed: int) -> list[tuple[Array, Array, int]]:
@@ -171,9 +171,7 @@ def export(layers: Sequence[tuple[Array, Array, int]], path: Path) -> None:
     scores = g.add("Mul", g.add("Sigmoid", presence), g.add("Softmax", names, axis=1))
     middle = ((np.arange(GRID) + 0.5) * STEP / CANVAS).astype(np.float32)
     grid = np.stack([np.repeat(middle, GRID), np.tile(middle, GRID)])  # (2, places): y, x
-    lengths = g.add(
-        "Mul", g.add("Softplus", sides), g.weight(np.array(REACH / CANVAS, np.float32))
-    )
+    lengths = g.add("Mul", g.add("Softplus", sides), g.weight(np.array(REACH / CANVAS, np.float32)))
     signs = np.array([-1, -1, 1, 1], np.float32)[:, None]
     boxes = g.add(
         "Add", g.add("Mul", lengths, g.weight(signs)), g.weight(np.concatenate([grid, grid]))
@@ -273,7 +271,7 @@ def mean_precision(model: Path, scenes: Sequence[Scene]) -> tuple[float, float]:
         ymin, xmin, ymax, xmax = CANVAS * found[:, 1:5].T
         columns = [found[:, 0] + start, xmin, ymin, xmax - xmin, ymax - ymin]
         rows.append(np.stack([*columns, found[:, 5], found[:, 6]], 1))
-    score = score_boxes(np.concatenate(rows), annotations(scenes, SEED))
+    score = score_boxes(np.concatenate(rows), coco_annotations(scenes, SEED))
     return score.map, score.ap50
 
 
@@ -298,7 +296,7 @@ def main() -> None:
     held_out = Digits()
     test = draw_many(SCENES, SEED, held_out.images, held_out.labels)
     data.parent.mkdir(parents=True, exist_ok=True)
-    data.write_text(json.dumps(annotations(test, SEED), separators=(",", ":")) + "\n", "utf-8")
+    data.write_text(json.dumps(coco_annotations(test, SEED), separators=(",", ":")) + "\n", "utf-8")
 
     fp32 = models / "scenes_fp32.onnx"
     if not arguments.quantize_only:

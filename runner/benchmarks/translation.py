@@ -11,18 +11,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from runner.benchmarks.base import Infer, Score, Tensor
 from runner.datasets import Dataset
-from runner.datasets.text import Tokenizer, Translation
+from runner.datasets.text import Tokenizer
 from runner.errors import InferenceError, RunFailed
 
 STATE_MARK = "_out"
 Arrays = dict[str, NDArray[Any]]
+
+
+class WithReferences(Protocol):
+    """A data set that knows the translations."""
+
+    references: list[str]
+    reference_file: Path
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,7 @@ class Decoding:
         penalty: exponent of the length penalty ((5 + n) / 6) ** penalty.
         length: the encoder's input of lengths, if it has one.
         axes: by name of a state or memory, which axis the batch is; 0 where absent.
+        token_type: number format of `token`.
     """
 
     source: str
@@ -58,6 +66,7 @@ class Decoding:
     penalty: float = 0.0
     length: str | None = None
     axes: Mapping[str, int] | None = None
+    token_type: str = "int64"
 
     def __call__(
         self, graphs: Mapping[str, Infer], feed: Mapping[str, NDArray[Any]], indices: Sequence[int]
@@ -68,10 +77,12 @@ class Decoding:
             InferenceError: scores of another shape or that are not finite.
         """
         source = feed[self.source]
-        lengths = (source != self.pad).sum(1)
-        if self.pad == self.end:  # the mark at the end is no padding
-            lengths = np.minimum(lengths + 1, source.shape[1])
-        longest = max(1, int(lengths.max()))
+        if self.length:
+            longest = int(feed[self.length].max())
+        else:
+            longest = int((source != self.pad).sum(1).max())
+            longest += self.pad == self.end  # the mark at the end is no padding
+        longest = max(1, longest)
         trimmed: Arrays = {**feed, self.source: source[:, :longest]}
         given = dict(zip(self.encoder, graphs["encoder"](trimmed, indices), strict=False))
         for name in self.decoder_inputs:
@@ -87,7 +98,8 @@ class Decoding:
     ) -> NDArray[Any]:
         """One word further: the first output; `given` gets the new states."""
         feed = {name: given[name] for name in self.decoder_inputs if name != self.token}
-        feed[self.token] = last if self.token_rank == 1 else last[:, None]
+        token = last.astype(self.token_type, copy=False)
+        feed[self.token] = token if self.token_rank == 1 else token[:, None]
         outputs = decoder(feed, indices)
         if len(outputs) != len(self.decoder_outputs):
             raise InferenceError(
@@ -140,7 +152,8 @@ class Decoding:
         best = scores.argmax(1)
         if not np.isfinite(scores[np.arange(len(scores)), best]).all():
             raise InferenceError("found scores of words that are NaN or infinite.")
-        return best
+        words: NDArray[np.int64] = best
+        return words
 
     def _search(
         self, decoder: Infer, given: Arrays, indices: Sequence[int], most: int
@@ -238,7 +251,7 @@ def answer(
     dataset: Dataset, indices: Sequence[int], tokenizer: Tokenizer
 ) -> list[NDArray[np.int64]]:
     """The reference translations as numbers, all filled up to the length of the longest."""
-    references = cast(Translation, dataset).references
+    references = cast(WithReferences, dataset).references
     longest = max(len(tokenizer.encode_text(text)) for text in references)
     words = np.full((len(indices), longest), tokenizer.end, np.int64)
     for place, index in enumerate(indices):
@@ -257,7 +270,7 @@ def score(log: Path, dataset: Dataset, tokenize: Literal["auto", "none", "13a"])
     from checker.accuracy.problem import AccuracyError
 
     try:
-        references = read_references(cast(Translation, dataset).reference_file)
+        references = read_references(cast(WithReferences, dataset).reference_file)
         result = score_log(log, references, tokenize=tokenize)
     except AccuracyError as error:
         raise RunFailed(f"{log}: the accuracy cannot be computed: {error}") from error

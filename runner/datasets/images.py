@@ -78,7 +78,7 @@ class Recipe:
         if self.scaling == "linear":
             pixels = scale_linear(picture, self.side, self.side)
             return pixels.astype(np.uint8) if self.whole else pixels
-        height, width = sides_before_crop(*picture.shape[:2], self.side)
+        height, width = sides_before_crop(picture.shape[0], picture.shape[1], self.side)
         kernels = {"area-crop": scale_area, "linear-crop": scale_linear_whole}
         kernel = kernels.get(self.scaling, scale_pillow)
         top, left = int((height - self.side) / 2), int((width - self.side) / 2)
@@ -88,7 +88,7 @@ class Recipe:
         """Scaled pixels to a row of the model's input."""
         plain = self.mean == (0.0, 0.0, 0.0) and self.scale == (1.0, 1.0, 1.0)
         if not plain:
-            mean, scale = np.float32(self.mean), np.float32(self.scale)
+            mean, scale = np.array(self.mean, np.float32), np.array(self.scale, np.float32)
             pixels = (pixels.astype(np.float32) - mean) * scale
         out[...] = pixels.transpose(2, 0, 1) if self.layout == "NCHW" else pixels
 
@@ -113,7 +113,7 @@ def _linear_places(
     """For each new pixel the two old ones it lies between, and the share of the second."""
     at = ((np.arange(target) + 0.5) * (source / target) - 0.5).astype(np.float32)
     left = np.floor(at).astype(np.int64)
-    share = at - left.astype(np.float32)
+    share: NDArray[np.float32] = at - left.astype(np.float32)
     outside = (left < 0) | (left >= source - 1)
     share[outside] = 0
     left = np.clip(left, 0, source - 1)
@@ -125,9 +125,9 @@ def scale_linear(picture: NDArray[np.uint8], height: int, width: int) -> NDArray
     left, right, share = _linear_places(picture.shape[1], width)
     top, bottom, low = _linear_places(picture.shape[0], height)
     pixels = picture.astype(np.float32)
-    share, low = share[:, None], low[:, None, None]
-    across = pixels[:, left] * (1 - share) + pixels[:, right] * share
-    result: NDArray[np.float32] = across[top] * (1 - low) + across[bottom] * low
+    second, lower = share[:, None], low[:, None, None]
+    across = pixels[:, left] * (1 - second) + pixels[:, right] * second
+    result: NDArray[np.float32] = across[top] * (1 - lower) + across[bottom] * lower
     return result
 
 
@@ -152,7 +152,8 @@ def _weighted(
     pixels = picture.astype(np.int32)
     rows = (pixels[:, left] * first + pixels[:, right] * second) >> 4
     both = ((rows[top] * upper) >> 16) + ((rows[bottom] * lower) >> 16)
-    return np.clip((both + 2) >> 2, 0, 255).astype(np.uint8)
+    result: NDArray[np.uint8] = np.clip((both + 2) >> 2, 0, 255).astype(np.uint8)
+    return result
 
 
 def scale_area(picture: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
@@ -172,7 +173,8 @@ def scale_area(picture: NDArray[np.uint8], height: int, width: int) -> NDArray[n
     both = (_area_weights(old_width, width) @ columns).reshape(width, height, 3)
     halved = (old_height, old_width) == (2 * height, 2 * width)
     rounded = np.floor(both + np.float32(0.5)) if halved else np.rint(both)
-    return np.clip(rounded.transpose(1, 0, 2), 0, 255).astype(np.uint8)
+    result: NDArray[np.uint8] = np.clip(rounded.transpose(1, 0, 2), 0, 255).astype(np.uint8)
+    return result
 
 
 def _growing_places(
@@ -195,7 +197,8 @@ def _area_weights(source: int, target: int) -> NDArray[np.float32]:
     old = np.arange(source)
     shared = np.minimum(edges[1:, None], old + 1) - np.maximum(edges[:-1, None], old)
     weights = np.clip(shared, 0, None)
-    return (weights / weights.sum(1, keepdims=True)).astype(np.float32)
+    result: NDArray[np.float32] = (weights / weights.sum(1, keepdims=True)).astype(np.float32)
+    return result
 
 
 def scale_pillow(picture: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
@@ -259,7 +262,7 @@ class Cache:
         if hashlib.sha256(pixels).digest() != digest:
             return None
         side = recipe.side
-        array: Pixels = np.frombuffer(pixels, recipe.kept)
+        array: Any = np.frombuffer(pixels, recipe.kept)
         return array.reshape(side, side, 3) if array.size == side * side * 3 else None
 
     def write(self, key: str, pixels: Pixels) -> None:

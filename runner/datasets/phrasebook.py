@@ -34,6 +34,4 @@ def open_phrasebook(model: Path, path: Path | None = None) -> Translation:
         DatasetError: a file is absent.
     """
     folder = path or DATA
-    return Translation(
-        folder / "source.txt", folder / "references.txt", source_vocabulary(model)
-    )
+    return Translation(folder / "source.txt", folder / "references.txt", source_vocabulary(model))

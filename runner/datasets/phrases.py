@@ -58,7 +58,6 @@ ten zehn|twelve zwölf|twenty zwanzig"""
 _MODALS = """can,kann,können|must,muss,müssen|should,soll,sollen|will,werde,werden"""
 
 
-
 def _table(text: str, mark: str | None = None) -> list[list[str]]:
     return [row.strip().split(mark) for row in text.replace("\n", "").split("|")]
 
@@ -293,11 +292,13 @@ def _unseen(adjective: str, noun: str) -> bool:
     return zlib.crc32(f"{adjective} {noun}".encode()) % 5 == 0
 
 
-def draw(count: int, seed: int, *, held_out: bool, known: frozenset[str] = frozenset()) -> list[Pair]:
+def draw(
+    count: int, seed: int, *, held_out: bool, known: frozenset[str] = frozenset()
+) -> list[Pair]:
     """`count` different sentences; those whose English text is in `known` are left out."""
     grammar = Grammar(random.Random(seed), held_out)
     seen = set(known)
-    pairs = []
+    pairs: list[Pair] = []
     while len(pairs) < count:
         english, german = grammar.sentence()
         text = " ".join(english)

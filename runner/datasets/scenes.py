@@ -53,7 +53,8 @@ def enlarge(image: NDArray[Any], side: int, full: int) -> NDArray[np.int64]:
     pixels = image.astype(np.int64)
     rows = pixels[left] * (unit - share)[:, None] + pixels[left + 1] * share[:, None]
     both = rows[:, left] * (unit - share) + rows[:, left + 1] * share
-    return both * 255 // (full * unit * unit)
+    result: NDArray[np.int64] = both * 255 // (full * unit * unit)
+    return result
 
 
 def draw(
@@ -119,9 +120,9 @@ def digest(scenes: Sequence[Scene]) -> str:
     return total.hexdigest()
 
 
-def annotations(scenes: Sequence[Scene], seed: int) -> dict[str, Any]:
+def coco_annotations(scenes: Sequence[Scene], seed: int) -> dict[str, Any]:
     """The true boxes in COCO's form; category ids are the digit plus 1."""
-    boxes = []
+    boxes: list[dict[str, Any]] = []
     for number, scene in enumerate(scenes):
         for (ymin, xmin, ymax, xmax), label in zip(
             scene.boxes.tolist(), scene.digits.tolist(), strict=True

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -186,6 +186,7 @@ class Translation:
         tokenizer: of the source language.
         input_name: what the model calls the numbers.
         length_name: what it calls their count, if it asks for it.
+        marks: which marks stand around a sentence: none, the end's, or the start's too.
 
     Attributes:
         references: the translations as the file has them.
@@ -201,6 +202,7 @@ class Translation:
         tokenizer: Tokenizer,
         input_name: str = "source",
         length_name: str | None = None,
+        marks: Literal["none", "end", "both"] = "end",
     ) -> None:
         self.reference_file = references
         self.references = read_lines(references, "reference translations")
@@ -211,6 +213,10 @@ class Translation:
                 f"translations in {references}; asked for one of each, in the same order."
             )
         rows = [tokenizer.encode_text(sentence)[-LONGEST:] for sentence in sentences]
+        if marks == "both":
+            rows = [[tokenizer.start, *row] for row in rows]
+        elif marks == "none":
+            rows = [row[:-1] or row for row in rows]
         longest = max(map(len, rows))
         self._lengths = np.array([len(row) for row in rows], np.int64)
         self._numbers = np.full((len(rows), longest), tokenizer.pad, np.int64)

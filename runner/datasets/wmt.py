@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from runner.datasets.text import SentencePiece, Tokenizer, Translation, Vocabulary, join_bpe
 from runner.errors import DatasetError
@@ -17,6 +18,8 @@ SOURCE = (
     "newstest2014.en and .de are plain text. Put them into one folder and name it as the data; "
     "vocabularies may also lie in the model's folder."
 )
+
+Marks = Literal["none", "end", "both"]
 
 
 @dataclass(frozen=True)
@@ -32,12 +35,12 @@ class Corpus:
     references: Path
     source: Tokenizer
     target: Tokenizer
-    tokenize: str
+    tokenize: Literal["none", "13a"]
 
-    def open(self, input_name: str, length_name: str | None) -> Translation:
+    def open(self, input_name: str, length_name: str | None, marks: Marks = "end") -> Translation:
         """The data set, for a model with these inputs."""
         return Translation(
-            self.sentences, self.references, self.source, input_name, length_name
+            self.sentences, self.references, self.source, input_name, length_name, marks
         )
 
 
