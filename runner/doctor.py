@@ -273,7 +273,7 @@ def _of(name: str, backend: str, problem: str) -> list[Runnable]:
     if backend == "tensorrt":
         if not problem:
             for precision, path in benchmark.models.items():
-                precisions[precision] = precisions[precision] or _refused(path)
+                precisions[precision] = precisions[precision] or refusal(path)
         if "fp32" in precisions:
             precisions["fp16"] = precisions["fp32"]
     return [
@@ -282,13 +282,15 @@ def _of(name: str, backend: str, problem: str) -> list[Runnable]:
     ]
 
 
-def _refused(place: Path) -> str:
-    """Why TensorRT would not take a quantised model; "" where it would."""
+def refusal(place: Path) -> str:
+    """Why TensorRT would not take a quantised model (a file or folder); "" where it would."""
     import onnx
 
     from runner.backends.trt_int8 import is_quantized, to_symmetric
 
     for path in sorted(place.glob("*.onnx")) if place.is_dir() else [place]:
+        if not path.is_file():
+            return f"{path.name} is absent"
         model = onnx.load(str(path))
         try:
             if is_quantized(model):

@@ -556,7 +556,10 @@ def offline_samples_follow(run: PerformanceRun | ComplianceRun, round: Round) ->
         "effective_performance_issue_same"
     ):
         raise NotJudged
-    expected = max(least, math.floor(1.1 * duration / 1000 * rate))
+    wanted = 1.1 * duration / 1000 * rate
+    if not math.isfinite(wanted):
+        raise NotJudged
+    expected = max(least, math.floor(wanted))
     if not near(samples, expected, _REL, 1.5):
         yield _contradiction(
             run, look, "effective_samples_per_query", samples, expected,

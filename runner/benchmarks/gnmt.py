@@ -9,8 +9,9 @@ No ONNX file of GNMT is generally known, so two forms are taken:
 * one file that translates whole sentences: numbers (n, t), perhaps lengths, to numbers (n, any).
 
 Options beside a model: `source`, `length`, `token` (names of inputs), `scores` (name of the
-decoder's first output), `marks` (around a source sentence: "none", "end" or "both"), `beam` (10 in the reference; 1, greedy, if not said), `length_penalty`.
-The text is split into byte pairs already, or by a SentencePiece model.
+decoder's first output), `marks` (around a source sentence: "none", "end" or "both"), `beam` (10 in
+the reference; 1, greedy, if not said), `length_penalty`.  The text is split into byte pairs
+already, or by a SentencePiece model.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from runner.benchmarks.signature import Signature, read_options, read_signature
 from runner.benchmarks.translation import STATE_MARK, Decoding
 from runner.datasets import Dataset
 from runner.datasets.text import Translation
-from runner.datasets.wmt import Corpus, find_corpus
+from runner.datasets.wmt import Corpus, Marks, find_corpus
 from runner.errors import BackendError, SettingsError
 
 OPTIONS = ("marks", "source", "length", "token", "scores", "beam", "length_penalty")
@@ -75,7 +76,7 @@ def _inputs(signature: Signature) -> tuple[Tensor, Tensor | None]:
 
 
 def _opener(corpus: Corpus, source: Tensor, length: Tensor | None, signature: Signature) -> Any:
-    marks = signature.option("marks", ("none", "end", "both")) or "end"
+    marks: Marks = signature.option("marks", ("none", "end", "both")) or "end"
 
     def make(_: Path | None) -> Dataset:
         dataset = corpus.open(source.name, length.name if length else None, marks)

@@ -215,8 +215,9 @@ class Decoding:
                 return chosen[:, : place + 1]
             totals[~open_rows] = -np.inf
             self._take(given, (origin + beam * np.arange(count)[:, None]).reshape(-1))
-        unfinished = np.flatnonzero(np.isinf(best))
-        chosen[unfinished] = words[unfinished, 0]
+        # At the greatest length what has not ended counts as it is.
+        cut = open_rows & (totals.max(1) / ((5 + most) / 6) ** self.penalty > best)
+        chosen[cut] = words[cut, totals[cut].argmax(1)]
         return chosen
 
 

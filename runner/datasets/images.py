@@ -127,8 +127,7 @@ def scale_linear(picture: NDArray[np.uint8], height: int, width: int) -> NDArray
     pixels = picture.astype(np.float32)
     second, lower = share[:, None], low[:, None, None]
     across = pixels[:, left] * (1 - second) + pixels[:, right] * second
-    result: NDArray[np.float32] = across[top] * (1 - lower) + across[bottom] * lower
-    return result
+    return (across[top] * (1 - lower) + across[bottom] * lower).astype(np.float32, copy=False)
 
 
 def scale_linear_whole(picture: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:

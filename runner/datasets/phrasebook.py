@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runner.datasets.phrases import join, split
+from runner.datasets.phrases import join, split, tokens_of
 from runner.datasets.text import Translation, Vocabulary
 
 DATA = Path(__file__).parent / "data" / "phrasebook"
@@ -21,7 +21,17 @@ def source_vocabulary(model: Path) -> Vocabulary:
 
 def target_vocabulary(model: Path) -> Vocabulary:
     """The German words of a model's folder."""
-    return Vocabulary.read(model / "vocabulary.de.txt", str.split, join)
+    known: set[str] = set()
+
+    def apart(text: str) -> list[str]:
+        tokens = tokens_of(text)
+        # A sentence begins with a capital, whatever its first word is.
+        first = [token if token in known else token.lower() for token in tokens[:1]]
+        return first + tokens[1:]
+
+    vocabulary = Vocabulary.read(model / "vocabulary.de.txt", apart, join)
+    known.update(vocabulary.words)
+    return vocabulary
 
 
 def open_phrasebook(model: Path, path: Path | None = None) -> Translation:

@@ -318,4 +318,9 @@ def join(tokens: Sequence[str]) -> str:
 
 def split(text: str) -> list[str]:
     """English text to tokens: lower case, marks apart."""
-    return _TOKEN.findall(text.lower())
+    return tokens_of(text.lower())
+
+
+def tokens_of(text: str) -> list[str]:
+    """Words and marks as they stand."""
+    return _TOKEN.findall(text)

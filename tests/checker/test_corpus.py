@@ -128,7 +128,10 @@ def test_power_metrics(name: str) -> None:
     wrong = []
     for key, row in _golden(name).items():
         power = rows[key].power
-        if _differ(power.value if power else None, row.get("power_metric")):
+        unit = power.unit if power else None
+        if _differ(power.value if power else None, row.get("power_metric")) or unit != row.get(
+            "power_unit"
+        ):
             wrong.append((key, power, row.get("power_metric"), row.get("power_unit")))
     assert wrong == []
 

@@ -80,3 +80,12 @@ def _long(outputs: Sequence[NDArray[Any]], count: int) -> list[NDArray[Any]]:
 
 
 LONG_ANSWERS = replace(DIGITS, encode=_long, payload_bytes=24)
+
+
+class Uncalibrated(Digits):
+    """A data set without calibration samples."""
+
+    calibration_inputs = None  # type: ignore[assignment]
+
+
+UNCALIBRATED = replace(DIGITS, make_dataset=Uncalibrated)

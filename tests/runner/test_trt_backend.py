@@ -223,7 +223,7 @@ def test_options_are_checked(options: dict[str, Any], text: str) -> None:
 
 @pytest.mark.parametrize("devices", [3, [0, 0], "x", [], -1, "0,9"])
 def test_devices_that_are_not_there(cache: Path, devices: Any) -> None:
-    with pytest.raises(BackendError, match="found 3 GPUs and devices=.*from 0 to 2"):
+    with pytest.raises(BackendError, match=r"found 3 GPUs and devices=.*from 0 to 2"):
         loaded(cache, gpus=3, devices=devices)
     assert not cache.exists()
 

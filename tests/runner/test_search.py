@@ -1,0 +1,201 @@
+"""Finding the load: the steps, the statistics, the log and its resumption."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import runner.search
+from checker.early_stopping import server_met
+from runner import (
+    HopelessRun,
+    Job,
+    Measurement,
+    RunFailed,
+    RunSettings,
+    Search,
+    SettingsError,
+    Silent,
+    run_benchmark,
+)
+from runner.search import Found, ProbeLog, chance_of, confirmations, estimate, find, judge
+from tests.runner.test_reference import plan
+
+CAPACITY = 1000.0
+
+
+class Machine:
+    """Stands in for LoadGen: carries `CAPACITY` queries a second, and says what it was asked."""
+
+    def __init__(self, disturbed: tuple[int, ...] = ()) -> None:
+        self.asked: list[float | None] = []
+        self.disturbed = disturbed  # numbers of runs that fail whatever the rate
+
+    def __call__(self, job: Job, folder: Path, progress: Any) -> Measurement:
+        settings = job.settings
+        assert settings.least_duration_ms == 0 and "min_duration" not in settings.user_conf
+        self.asked.append(settings.target_qps)
+        rate = settings.target_qps or 150.0
+        assert settings.min_duration_ms is not None
+        queries = int(rate * settings.min_duration_ms / 1000)
+        bad = rate > CAPACITY or len(self.asked) in self.disturbed
+        if rate > 2.5 * CAPACITY:
+            raise HopelessRun("it: hopeless", {"target_qps": rate}, CAPACITY)
+        late = queries // 5 if bad else 0
+        detail = {
+            "result_query_count": queries,
+            "result_overlatency_query_count": late,
+            "effective_target_latency_percentile": 0.99,
+            "effective_target_qps": rate,
+            "effective_target_latency_ns": 500_000,
+            "result_mean_latency_ns": 1_000_000,
+        }
+        metric = CAPACITY if settings.scenario == "Offline" else rate
+        valid = server_met(queries, late, 0.99)
+        return Measurement(folder, job, valid, metric, "", (), detail, "", "", 1.0, queries)
+
+
+def search_with(
+    machine: Callable[..., Measurement],
+    scenario: str,
+    log: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    said: list[str] | None = None,
+    user_conf: str = "",
+) -> Found:
+    monkeypatch.setattr(runner.search, "measure", machine)
+    job = Job("digits", RunSettings("digits", scenario, user_conf=user_conf), "dummy")
+    say = (said if said is not None else []).append
+    probes = ProbeLog(log, {"scenario": scenario})
+    return find(Search(), job, log.parent / "runs", probes, Silent(), say, 0.99)
+
+
+def test_server_is_bracketed_and_bisected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine, said = Machine(), list[str]()
+    found = search_with(machine, "Server", tmp_path / "log.jsonl", monkeypatch, said)
+    assert found.key == "target_qps"
+    assert CAPACITY / 1.05 <= found.best <= CAPACITY
+    assert found.value == pytest.approx(0.95 * found.best, rel=1e-3)
+    assert "99 % confidence" in found.text and "5 % lower" in found.text
+    assert machine.asked[:5] == [None, 300.0, 600.0, 1200.0, 1200.0]  # a bad one is made twice
+    assert len(said) == len(machine.asked)
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    kinds = [line["kind"] for line in lines]
+    assert kinds == ["search", *["probe"] * len(machine.asked), "found"]
+
+
+def test_one_disturbed_run_is_no_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calm = search_with(Machine(), "Server", tmp_path / "a.jsonl", monkeypatch)
+    noisy = search_with(Machine((2,)), "Server", tmp_path / "b.jsonl", monkeypatch)
+    assert noisy.best == calm.best
+
+
+def test_a_rate_that_is_too_high_at_first_is_halved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.runner.test_search.CAPACITY", 40.0)
+    found = search_with(Machine(), "Server", tmp_path / "log.jsonl", monkeypatch)
+    assert 40 / 1.05 <= found.best <= 40
+    monkeypatch.setattr("tests.runner.test_search.CAPACITY", 0.0)
+    with pytest.raises(RunFailed, match="no rate"):
+        search_with(Machine(), "Server", tmp_path / "none.jsonl", monkeypatch)
+
+
+def test_an_interrupted_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log.jsonl"
+    whole = Machine()
+    expected = search_with(whole, "Server", tmp_path / "other.jsonl", monkeypatch)
+    first = Machine()
+
+    def interrupted(job: Job, folder: Path, progress: Any) -> Measurement:
+        if len(first.asked) == 4:
+            raise KeyboardInterrupt
+        return first(job, folder, progress)
+
+    with pytest.raises(KeyboardInterrupt):
+        search_with(interrupted, "Server", log, monkeypatch)
+    with log.open("a") as stream:
+        stream.write('{"kind": "probe", "pro')  # the line that was being written
+    second, said = Machine(), list[str]()
+    assert search_with(second, "Server", log, monkeypatch, said) == expected
+    assert first.asked + second.asked == whole.asked
+    assert "4 probes of an interrupted search" in said[0]
+
+
+def test_a_log_of_something_else_is_put_aside(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    ProbeLog(log, {"model": "a"}).note("found", value=1)
+    assert ProbeLog(log, {"model": "b"}).earlier == []
+    assert (tmp_path / "log.1.jsonl").exists()
+    ProbeLog(log, {"model": "b"}).note("confirmed", value=1)
+    ProbeLog(log, {"model": "b"})  # a search that was finished is made anew
+    assert (tmp_path / "log.2.jsonl").exists()
+
+
+def test_offline_and_streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine()
+    found = search_with(machine, "Offline", tmp_path / "o.jsonl", monkeypatch)
+    assert found.best == CAPACITY and found.value == pytest.approx(1.05 * CAPACITY)
+    assert len(machine.asked) == 2 and "within 5 %" in found.text
+    found = search_with(Machine(), "SingleStream", tmp_path / "s.jsonl", monkeypatch)
+    assert found.key == "target_latency" and 0.5 < found.value < 0.8  # of the 1 ms measured
+
+
+def test_what_is_searched_must_not_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SettingsError, match="Delete the line"):
+        search_with(
+            Machine(), "Server", tmp_path / "log.jsonl", monkeypatch,
+            user_conf="digits.Server.target_qps = 5\n",
+        )  # fmt: skip
+    own = "# mine\n*.*.min_duration = 600000\n*.Server.coalesce_queries = 0\n"
+    search_with(Machine(), "Server", tmp_path / "log.jsonl", monkeypatch, user_conf=own)
+    for bad in ({"probe_s": 0.0}, {"tolerance": 0.0}, {"margin": 0.9}):
+        with pytest.raises(SettingsError):
+            replace(Search(), **bad)
+
+
+def test_statistics() -> None:
+    def run(queries: int, late: int) -> dict[str, Any]:
+        return {"result_query_count": queries, "result_overlatency_query_count": late}
+
+    assert judge(run(1000, 0), True, 0.99)[0] == "good"
+    assert judge(run(1000, 30), False, 0.99)[0] == "bad"
+    assert judge(run(1000, 10), False, 0.99)[0] == "unclear"
+    assert judge(run(100, 0), False, 0.99)[0] == "unclear"
+    assert chance_of(0, 100, 0.01) == 1
+    assert chance_of(3, 100, 0.01) == pytest.approx(0.0794, abs=1e-3)
+    assert chance_of(18, 1000, 0.01) == pytest.approx(0.0138, abs=2e-3)
+    assert chance_of(101, 100, 0.5) == 0
+
+
+def test_cost_and_steps_down() -> None:
+    low, high = estimate(Search(), "Server", 600)
+    assert 600 < low < high
+    assert estimate(Search(), "SingleStream", 600)[0] < low
+    found = Found("target_qps", 100.0, 105.0, 9, "")
+    steps = list(confirmations(Search(), found, "Server"))
+    assert steps[0] == 100 and steps == sorted(steps, reverse=True) and steps[-1] < 70
+    assert list(confirmations(Search(confirmations=2), found, "Offline")) == [100, 130]
+
+
+def test_a_search_on_a_real_run_writes_its_user_conf(tmp_path: Path) -> None:
+    wanted = plan(
+        tmp_path / "tree", scenarios=("Server",), backend="tests.runner.cheats:Honest",
+        max_batch=1, search=Search(probe_s=0.3, tolerance=0.3, margin=0.2), min_duration_ms=400,
+    )  # fmt: skip
+    (outcome,) = run_benchmark(wanted)
+    assert outcome.status in ("valid", "invalid"), outcome.message
+    assert outcome.found is not None and outcome.found.best < 4000
+    (log,) = (tmp_path / "tree.search").glob("digits-Server.jsonl")
+    kinds = [json.loads(line)["kind"] for line in log.read_text().splitlines()]
+    assert kinds[0] == "search" and "found" in kinds and "confirmation" in kinds
+    if outcome.status == "valid":
+        assert kinds[-1] == "confirmed" and outcome.path is not None
+        conf = (outcome.path / "user.conf").read_text()
+        assert "was found by a search" in conf and "20 % lower" in conf
+        assert "digits.Server.target_qps = " in conf

@@ -1,0 +1,281 @@
+"""The house of CONTRIBUTING.md holds: imports point down, output has one door, the wheel is whole."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("assay", "checker", "reports", "runner", "schemas")
+
+ALLOWED: dict[str, set[str]] = {
+    "assay": {"assay", "checker", "reports", "runner", "schemas"},
+    "runner": {
+        "runner",
+        "schemas",
+        "checker.accuracy",
+        "checker.compliance",
+        "checker.early_stopping",
+    },
+    "reports": {"reports", "schemas"},
+    "checker": {"checker", "schemas"},
+    "schemas": {"schemas"},
+}
+"""What a package may import of the others. The runner uses the checker for scoring, and for the
+arithmetic of early stopping, which has one place."""
+
+HEAVY = (
+    "numpy", "onnxruntime", "onnx", "mlperf_loadgen", "rich", "jinja2", "pycocotools", "sacrebleu",
+    "jsonschema", "tensorrt", "pycuda", "matplotlib", "xlsxwriter", "yaml",
+)  # fmt: skip
+
+
+def _modules(*packages: str) -> Iterator[Path]:
+    for package in packages or PACKAGES:
+        yield from sorted((ROOT / package).rglob("*.py"))
+
+
+@functools.cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def _imported(path: Path) -> Iterator[tuple[str, int]]:
+    """Every module that a file imports, anywhere in it, as (dotted name, line)."""
+    package = path.relative_to(ROOT).parent.parts
+    for node in ast.walk(_parsed(path)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                base = ".".join([*package[: len(package) - node.level + 1], *filter(None, [base])])
+            for alias in node.names:
+                yield f"{base}.{alias.name}", node.lineno
+
+
+def _inside(name: str, allowed: set[str]) -> bool:
+    return any(name == module or name.startswith(f"{module}.") for module in allowed)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_imports_only_point_down(package: str) -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in _modules(package)
+        for name, line in _imported(path)
+        if name.split(".")[0] in PACKAGES and not _inside(name, ALLOWED[package])
+    ]
+    assert wrong == []
+
+
+def test_nothing_imports_the_tests() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in _modules()
+        for name, line in _imported(path)
+        if name.split(".")[0] == "tests"
+    ]
+    assert wrong == []
+
+
+def test_no_star_imports() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in _modules()
+        for name, line in _imported(path)
+        if name.endswith(".*")
+    ]
+    assert wrong == []
+
+
+MAY_PRINT = {"assay/cli.py", "reports/to_terminal.py"}
+
+
+def _when_run(tree: ast.Module) -> set[ast.AST]:
+    """What stands below ``if __name__ == "__main__"``: scripts that developers run."""
+    return {
+        node
+        for top in tree.body
+        if isinstance(top, ast.If) and "__name__" in ast.dump(top.test)
+        for node in ast.walk(top)
+    }
+
+
+def test_one_door_for_output() -> None:
+    """Standard output carries the report alone, so only the command line writes to it."""
+    wrong = []
+    for path in _modules():
+        if path.relative_to(ROOT).as_posix() in MAY_PRINT:
+            continue
+        scripts = _when_run(_parsed(path))
+        for node in ast.walk(_parsed(path)):
+            if node in scripts:
+                continue
+            name = ""
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                name = node.func.id
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                name = f"{node.value.id}.{node.attr}"
+            if name in ("print", "pprint", "breakpoint", "input", "eval", "exec", "sys.stdout"):
+                wrong.append(f"{path.relative_to(ROOT)}:{node.lineno} {name}")
+    assert wrong == []
+
+
+def test_no_rule_opens_a_file() -> None:
+    """Rules judge what was parsed; reading is the parsers' work alone."""
+    wrong = []
+    for path in sorted((ROOT / "checker/rules").glob("*.py")):
+        for node in ast.walk(_parsed(path)):
+            if not isinstance(node, ast.Call):
+                continue
+            name = getattr(node.func, "id", None) or getattr(node.func, "attr", None)
+            if name in (
+                "open",
+                "read_text",
+                "read_bytes",
+                "read_json",
+                "read_detail",
+                "read_lines",
+            ):
+                wrong.append(f"{path.name}:{node.lineno} {name}")
+    assert wrong == []
+
+
+def test_file_names_say_what_is_inside() -> None:
+    banned = {"utils", "util", "helpers", "helper", "common", "manager", "misc", "main"}
+    wrong = [p.relative_to(ROOT).as_posix() for p in _modules() if p.stem.lower() in banned]
+    assert wrong == []
+
+
+def test_every_folder_with_code_is_a_package() -> None:
+    folders = {path.parent for path in _modules()}
+    assert [
+        f.relative_to(ROOT).as_posix() for f in sorted(folders) if not (f / "__init__.py").is_file()
+    ] == []
+
+
+def test_every_module_is_explained() -> None:
+    wrong = [
+        path.relative_to(ROOT).as_posix()
+        for path in _modules()
+        if path.read_text(encoding="utf-8").strip() and not ast.get_docstring(_parsed(path))
+    ]
+    assert wrong == []
+
+
+# --- what importing costs -----------------------------------------------------------------------
+
+
+def _loaded_by(code: str) -> set[str]:
+    """The heavy modules that are loaded after running code in a fresh interpreter."""
+    script = f"import sys\n{code}\nprint(' '.join(sorted(m.split('.')[0] for m in sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+        check=True,
+    )
+    return set(done.stdout.split()) & set(HEAVY)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import assay",
+        "import checker",
+        "import reports",
+        "import schemas",
+        "import runner",
+        "import assay.cli",
+        "import checker.engine, checker.rules",
+        "import schemas; schemas.load_round('v6.0')",
+    ],
+)
+def test_imports_stay_light(code: str) -> None:
+    assert _loaded_by(code) == set()
+
+
+def test_a_check_stays_light(tmp_path: Path) -> None:
+    """Checking a tree of LoadGen logs needs none of the measuring and scoring libraries."""
+    from tests.trees import good_tree
+
+    tree = good_tree(tmp_path, round="demo", benchmark="digits", category="datacenter")
+    code = f"import assay\nassert assay.check({str(tree.root)!r}, jobs=1).summary.valid == 2"
+    assert _loaded_by(code) <= {"numpy"}
+
+
+# --- the wheel ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The names in a wheel that is built from this repository, without network."""
+    pytest.importorskip("hatchling", reason="hatchling builds the wheel")
+    target = tmp_path_factory.mktemp("wheel")
+    code = (
+        "from hatchling.builders.wheel import WheelBuilder\n"
+        f"print(*WheelBuilder({str(ROOT)!r}).build(directory={str(target)!r}, versions=['standard']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    built = list(target.glob("*.whl"))
+    assert len(built) == 1
+    with zipfile.ZipFile(built[0]) as packed:
+        return set(packed.namelist())
+
+
+def _data_files() -> list[str]:
+    """Every file of the packages that is no Python and that the repository keeps."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *PACKAGES],
+        capture_output=True, text=True, cwd=ROOT,
+    )  # fmt: skip
+    if listed.returncode == 0 and listed.stdout:
+        names = listed.stdout.splitlines()
+    else:
+        names = [
+            p.relative_to(ROOT).as_posix() for name in PACKAGES for p in (ROOT / name).rglob("*")
+        ]
+    return [
+        n
+        for n in names
+        if (ROOT / n).is_file() and "__pycache__" not in n and not n.endswith(".py")
+    ]
+
+
+def test_wheel_holds_every_module(wheel: set[str]) -> None:
+    modules = {path.relative_to(ROOT).as_posix() for path in _modules()}
+    assert modules - wheel == set()
+
+
+def test_wheel_holds_every_data_file(wheel: set[str]) -> None:
+    """Rounds, schemas, templates, models, data: a folder in .gitignore would silently be lost."""
+    data = set(_data_files())
+    assert data - wheel == set()
+    for suffix, least in (
+        (".toml", 15),
+        (".schema.json", 5),
+        (".html", 1),
+        (".onnx", 2),
+        (".npz", 1),
+    ):
+        assert sum(name.endswith(suffix) for name in wheel) >= least, suffix
+
+
+def test_wheel_holds_nothing_else(wheel: set[str]) -> None:
+    tops = {name.split("/")[0] for name in wheel}
+    assert {top for top in tops if not top.endswith(".dist-info")} == set(PACKAGES)
+    assert not [n for n in wheel if "__pycache__" in n or n.endswith((".pyc", ".orig", ".tmp"))]
+    assert any(name.endswith("licenses/LICENSE") for name in wheel)
+    assert any(name.endswith("entry_points.txt") for name in wheel)
