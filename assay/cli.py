@@ -194,7 +194,9 @@ def _check(options: argparse.Namespace) -> int:
     _deliver(report, options, formats)
     known = {name for r in report.results for name in (r.benchmark, r.directory)}
     for name in sorted(set(_data(options)) - known - {""}):
-        _say(f"assay: --data {name}: no result of that benchmark was found; nothing was computed again")
+        _say(
+            f"assay: --data {name}: no result of that benchmark was found; nothing was computed again"
+        )
     return exit_status(report, strict=options.strict)
 
 
@@ -634,14 +636,7 @@ def _run_parser(commands: Any) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from assay.measure import run
-    from runner.backends import preflight
-    from runner.errors import RunnerError
 
-    if not options.dry_run:
-        try:
-            preflight(options.backend, dict(options.backend_option))
-        except RunnerError as error:
-            raise Usage(str(error)) from error
     return run(options, _write, _say)
 
 

@@ -621,7 +621,9 @@ def _nothing(plan: Plan, options: Options) -> Finding:
     if options.submitters:
         asked = ", ".join(sorted(options.submitters))
         message = f"nothing was checked: no results of submitter {asked}"
-        near = [n for n in plan.other_submitters if n.lower() in {a.lower() for a in options.submitters}]
+        near = [
+            n for n in plan.other_submitters if n.lower() in {a.lower() for a in options.submitters}
+        ]
         if near:
             message += f"; did you mean {' or '.join(near)}?"
         elif plan.other_submitters:

@@ -111,7 +111,13 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     dataset = benchmark.make_dataset(data)
     if hasattr(dataset, "on_progress"):  # preprocessing may take minutes
         dataset.on_progress = lambda message: channel.send("phase", phase="load", message=message)
-    backend = open_backend(benchmark, job["backend"], job["backend_options"])
+    backend = open_backend(
+        benchmark,
+        job["backend"],
+        job["backend_options"],
+        # Building an engine may take minutes.
+        lambda message: channel.send("phase", phase="load", message=message),
+    )
     backend.load(benchmark, model, dataset)
     library = Library(dataset)
     total = len(dataset)
@@ -233,6 +239,7 @@ def _limits(settings: Any, test: Any, hints: Any) -> Any:
             most_queries(test.server_target_qps, duration, test.min_query_count),
             1 - test.server_target_latency_percentile,
             test.server_target_latency_ns / 1e9,
+            test.server_target_qps,
         )
     if settings.scenario == "Offline":
         return Limits("Offline", duration, hints.queries)
@@ -244,7 +251,9 @@ def _report(channel: Channel, sut: Any, began: float, stop: threading.Event, wat
 
     while not stop.wait(REPORT_EVERY_S):
         now, done = time.monotonic() - began, sut.done
-        issued, late = getattr(sut, "issued", 0), getattr(sut, "late", 0)
+        issued, late = getattr(sut, "issued", None), getattr(sut, "late", 0)
+        if issued is None:  # answered in LoadGen's own thread: what must be due by now
+            issued = watch.due(now) if watch else done
         recent = getattr(sut, "recent", None)
         latency = None
         if recent:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runner.backends import make_backend
-from runner.benchmarks import get_benchmark
+from runner.backends import open_backend
+from runner.benchmarks import open_benchmark
 from runner.benchmarks.base import Benchmark, Score
 from runner.datasets import Dataset
 from runner.errors import BackendError, DatasetError, OutputError, SettingsError
@@ -94,7 +94,9 @@ def quantize(
         DatasetError: there are no calibration samples.
         SettingsError, OutputError: an argument, or the file to be written, is not as asked.
     """
-    task = get_benchmark(benchmark)
+    if not model.is_file():
+        raise BackendError(f"found no model file at {model}; asked for one ONNX file.")
+    task = open_benchmark(benchmark, model, data)
     if out.exists() and not overwrite:
         raise OutputError(f"{out}: found a file there already; choose another name or overwrite.")
     if out.resolve() == model.resolve():
@@ -112,7 +114,8 @@ def quantize(
 
 def accuracy(benchmark: Benchmark, model: Path, dataset: Dataset) -> Score:
     """Score a model on the whole data set, with the benchmark's own encoding and metric."""
-    backend = make_backend("onnxruntime", dict(benchmark.backend_options.get("onnxruntime", {})))
+    options = benchmark.backend_options.get("onnxruntime", {})
+    backend = open_backend(benchmark, "onnxruntime", dict(options))
     backend.load(benchmark, model, dataset)
     entries = []
     step = benchmark.batch_size

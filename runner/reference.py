@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from runner import compliance, logs
-from runner.benchmarks import get_benchmark
+from runner.backends import preflight
+from runner.benchmarks import get_benchmark, open_benchmark
 from runner.benchmarks.base import Benchmark, Score
-from runner.compliance import ComplianceRun, run_test, required_tests
+from runner.compliance import ComplianceRun, required_tests, run_test
 from runner.datasets import Dataset
 from runner.errors import HopelessRun, OutputError, RunFailed, RunnerError, SettingsError
 from runner.layout import Places, check_name, get_round, places
@@ -157,13 +158,19 @@ def run_benchmark(plan: Plan, progress: Progress | None = None) -> list[Outcome]
 
 def iter_benchmark(plan: Plan, progress: Progress | None = None) -> Iterator[Outcome]:
     """As `run_benchmark`, each outcome as it comes."""
-    benchmark = get_benchmark(plan.benchmark)
+    benchmark = _benchmark(plan)
     system = check_name(plan.system or default_system_name(plan.backend), "system")
     if not plan.scenarios:
         raise SettingsError(f"found no scenario; asked for some of {', '.join(SCENARIOS)}.")
     for what, path in (("model", plan.model), ("data set", plan.data)):
         if path is not None and not path.exists():
             raise SettingsError(f"found no {what} at {path}; asked for a file or folder there.")
+    known = get_round(plan.round).system_description.system_type
+    if plan.system_type not in known:
+        raise SettingsError(
+            f"found system type {plan.system_type!r}; asked for one of {', '.join(map(repr, known))}."
+        )
+    preflight(plan.backend, _backend_options(plan, benchmark))
     divisions = {plan.division, "open"} if plan.measure_anyway else {plan.division}
     for scenario in plan.scenarios:
         _job(plan, benchmark, scenario, "performance").settings.conf()
@@ -203,7 +210,7 @@ def _places(plan: Plan, division: str, system: str, benchmark: Benchmark, scenar
 
 def foresee(plan: Plan) -> str:
     """What the plan will take, before anything is known of the machine's speed; one line."""
-    benchmark = get_benchmark(plan.benchmark)
+    benchmark = _benchmark(plan)
     least = most = 0.0
     parts = []
     runs = tests = 0
@@ -280,15 +287,45 @@ def _remove_empty(folder: Path) -> None:
         folder.rmdir()
 
 
+def _benchmark(plan: Plan) -> Benchmark:
+    """The plan's benchmark, fitted to the model that will run."""
+    plain = get_benchmark(plan.benchmark)
+    return open_benchmark(plan.benchmark, _model(plan, plain), plan.data)
+
+
+def _model(plan: Plan, benchmark: Benchmark) -> Path | None:
+    """The file or folder of the model; None for the dummy backend."""
+    if plan.model is not None or plan.backend == "dummy":
+        return plan.model
+    if _converts(plan, benchmark):
+        return benchmark.models["fp32"]
+    if plan.precision not in benchmark.models:
+        raise SettingsError(
+            f"found precision {plan.precision!r}; {benchmark.name} comes as "
+            f"{', '.join(benchmark.models) or 'no model of its own'}. Choose one, or name a model "
+            "file."
+        )
+    return benchmark.models[plan.precision]
+
+
+def _converts(plan: Plan, benchmark: Benchmark) -> bool:
+    """Whether the backend makes the float16 model from the float32 one."""
+    return (
+        plan.backend == "tensorrt"
+        and plan.precision == "fp16"
+        and plan.model is None
+        and "fp16" not in benchmark.models
+        and "fp32" in benchmark.models
+    )
+
+
+def _backend_options(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
+    own = {"precision": "fp16"} if _converts(plan, benchmark) else {}
+    return {**benchmark.backend_options.get(plan.backend, {}), **own, **plan.backend_options}
+
+
 def _job(plan: Plan, benchmark: Benchmark, scenario: str, mode: Mode) -> Job:
-    model: Path | None = plan.model
-    if model is None and plan.backend != "dummy":
-        if plan.precision not in benchmark.models:
-            raise SettingsError(
-                f"found precision {plan.precision!r}; {benchmark.name} comes as "
-                f"{', '.join(benchmark.models)}. Choose one, or name a model file."
-            )
-        model = benchmark.models[plan.precision]
+    model = _model(plan, benchmark)
     server, rate = scenario == "Server", scenario in ("Server", "Offline")
     return Job(
         benchmark=plan.benchmark,
@@ -307,10 +344,7 @@ def _job(plan: Plan, benchmark: Benchmark, scenario: str, mode: Mode) -> Job:
             seeds=_seeds(plan),
         ),
         backend=plan.backend,
-        backend_options={
-            **benchmark.backend_options.get(plan.backend, {}),
-            **plan.backend_options,
-        },
+        backend_options=_backend_options(plan, benchmark),
         model=str(model) if model else None,
         data=str(plan.data) if plan.data else None,
         batch_size=plan.max_batch if server else plan.batch_size,

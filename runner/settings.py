@@ -417,7 +417,7 @@ def calibrate(settings: RunSettings, warm_up: WarmUp, free_bytes: int) -> Hints:
         else:
             # Low enough that the queries last if the run is faster than the warm-up; where the
             # memory is short, with less to spare: LoadGen itself doubles the number.
-            hint = 0.7 * best_ms
+            hint = 0.7 * (best_ms + LOADGEN_MS)
             if 2 * duration / hint * per_query > room:
                 hint = min(1.5 * best_ms, 2 * duration * per_query / max(room, 1))
                 warnings.append(

@@ -261,7 +261,7 @@ def _measurements(benchmark: Benchmark, performance: Measurement, paper: Paper) 
         "starting_weights_filename": benchmark.weights,
         "retraining": "no",
         "input_data_types": ", ".join(sorted({_short(t.dtype) for t in benchmark.inputs})),
-        "weight_data_types": paper.precision,
+        "weight_data_types": paper.precision.split("-")[0],
         "weight_transformations": (
             f"quantised to {paper.precision} ({model}), see documentation/calibration.md"
             if converted
@@ -346,7 +346,7 @@ def _code_readme(benchmark: Benchmark, performance: Measurement, paper: Paper) -
         f"# {benchmark.name}: code\n\n"
         f"{_sentence(benchmark.title)}.\n\n"
         "The measurement is made by Assay's reference runner: `runner/benchmarks/"
-        f"{benchmark.name}.py` holds the model's signature, preprocessing, encoding and metric, "
+        f"{benchmark.name.replace('-', '_')}.py` holds the model's signature, preprocessing, encoding and metric, "
         "`runner/sut.py` the system under test, `runner/settings.py` LoadGen's settings. "
         "LoadGen is the official one, unaltered, from the package mlcommons-loadgen.\n\n"
         f"- Executed by: {performance.framework}\n"

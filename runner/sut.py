@@ -1,8 +1,9 @@
 """The system under test: LoadGen's queries in, answers out, as little as possible between.
 
-SingleStream and MultiStream are answered in the thread that issues.  Offline with one worker infers
-there too, and hands its answers over in a second thread; with several, each takes the next batch.
-Server has workers that take whatever is waiting as one batch, and may wait a little for more.
+SingleStream and MultiStream are answered in the thread that issues, and so is Server where it
+neither batches nor has several workers.  Offline with one worker infers there too, and hands its
+answers over in a second thread; with several, each takes the next batch.  Else Server has workers
+that take whatever is waiting as one batch, and may wait a little for more.
 Nothing may be raised into LoadGen: that aborts the process with empty logs.  So every callback
 ends in `guard`, which reports the first error and never returns.
 """
@@ -26,6 +27,9 @@ from runner.qsl import Batches, Library, Scratch
 
 Fail = Callable[[BaseException], NoReturn]
 RECENT = 4096  # latencies of Server kept for the progress line
+GATHERED = 2048  # Offline's answers handed over at once, at most
+GATHERED_S = 0.02  # and how long they are gathered
+Answers = tuple[list[int], "NDArray[Any] | list[NDArray[Any]]"]
 
 
 class Responses:
@@ -152,9 +156,11 @@ class Sut:
 
 
 class OfflineSut(Sut):
-    """Hands answers over in a second thread, while the next batch is being inferred.
+    """Hands answers over in a second thread, while the next batches are being inferred.
 
-    LoadGen takes half a microsecond for each; a backend lets other threads run meanwhile.
+    LoadGen takes half a microsecond for each; a backend lets other threads run meanwhile.  The
+    answers of short batches are gathered first: whenever the two threads want the interpreter at
+    once, one sleeps, and waking it costs as much as a short inference.
     """
 
     def __init__(
@@ -167,22 +173,37 @@ class OfflineSut(Sut):
     ) -> None:
         super().__init__(benchmark, backend, library, batch_size, fail)
         # Bounded: large answers must not pile up if inference is faster than LoadGen.
-        self._queue: queue.Queue[tuple[list[int], NDArray[Any] | list[NDArray[Any]]] | None]
-        self._queue = queue.Queue(maxsize=4)
+        self._queue: queue.Queue[list[Answers] | None] = queue.Queue(maxsize=4)
+        self._gathered: list[Answers] = []
+        self._count = 0
+        self._handed = time.perf_counter()
         self._worker = threading.Thread(target=self._work, name="offline-answers", daemon=True)
         self._worker.start()
+
+    def issue(self, ids: list[int], indices: list[int]) -> None:
+        super().issue(ids, indices)
+        self._hand_over()
 
     def close(self) -> None:
         self._queue.put(None)
         self._worker.join()
 
     def _deliver(self, ids: list[int], payload: NDArray[Any] | list[NDArray[Any]]) -> None:
-        self._queue.put((ids, payload))
+        self._gathered.append((ids, payload))
+        self._count += len(ids)
+        if self._count >= GATHERED or time.perf_counter() - self._handed > GATHERED_S:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        if self._gathered:
+            self._queue.put(self._gathered)
+        self._gathered, self._count = [], 0
+        self._handed = time.perf_counter()
 
     def _work(self) -> None:
         try:
-            while (answers := self._queue.get()) is not None:
-                super()._deliver(*answers)
+            while (gathered := self._queue.get()) is not None:
+                super()._deliver(*_joined(gathered))
         except BaseException as error:
             self._fail(error)
 
@@ -242,6 +263,17 @@ class PoolSut(Sut):
                     self._counts[own] += len(part)
         except BaseException as error:
             self._fail(error)
+
+
+def _joined(gathered: list[Answers]) -> Answers:
+    """Several batches' answers as one."""
+    if len(gathered) == 1:
+        return gathered[0]
+    ids = [i for part, _ in gathered for i in part]
+    rows = [payload for _, payload in gathered if not isinstance(payload, list)]
+    if len(rows) == len(gathered) and len({(row.dtype, row.shape[1:]) for row in rows}) == 1:
+        return ids, np.concatenate(rows)
+    return ids, [answer for _, payload in gathered for answer in payload]
 
 
 class ServerSut(Sut):
@@ -378,6 +410,9 @@ def make_sut(
 ) -> Sut:
     """The SUT that suits the scenario; `workers` and the rest count where it can use them."""
     parts = (benchmark, backend, library, batch_size, fail)
+    if scenario == "Server" and batch_size == workers == 1:
+        # LoadGen's thread is late then, as a queue would be, and no other thread is waited for.
+        return Sut(*parts)
     if scenario == "Server":
         return ServerSut(*parts, workers=workers, deadline_us=deadline_us, limit_s=limit_s)
     if scenario == "Offline":

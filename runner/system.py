@@ -16,7 +16,15 @@ from pathlib import Path
 
 UNKNOWN = "not detected; to be filled in by the submitter"
 NONE = "N/A"
-_PACKAGES = ("numpy", "onnxruntime", "onnxruntime-gpu", "mlcommons-loadgen", "tensorrt")
+_PACKAGES = (
+    "numpy",
+    "onnxruntime",
+    "onnxruntime-gpu",
+    "mlcommons-loadgen",
+    "tensorrt",
+    "pycuda",
+    "cuda-bindings",
+)
 
 
 def _read(path: str | Path) -> str:
@@ -171,7 +179,13 @@ def describe_system(
     network, cards = _network()
     found = _accelerators()
     used = found if uses_accelerator else []
-    unknown = UNKNOWN if used else NONE
+    # Imported here: that module takes its words from this one.
+    from runner.gpu import Gpus, accelerator_fields, accelerator_notes, read_gpus, used_gpus
+
+    nvidia = read_gpus() if uses_accelerator else Gpus()
+    working = used_gpus(nvidia, framework)
+    told = f"{accelerator_notes(nvidia, working)} " if working else ""
+    unknown = UNKNOWN if used or working else NONE
     idle = f"Accelerators present but not used: {', '.join(found)}. " if found and not used else ""
     return {
         "division": division,
@@ -198,11 +212,12 @@ def describe_system(
         "accelerator_interconnect": unknown,
         "accelerator_interconnect_topology": unknown,
         "accelerator_on-chip_memories": unknown,
+        **accelerator_fields(working),
         "cooling": UNKNOWN,
         "framework": framework,
         "operating_system": _operating_system(),
         "other_software_stack": _versions(_PACKAGES),
-        "hw_notes": f"{idle}Captured by Assay; fields it could not detect say so.",
+        "hw_notes": f"{told}{idle}Captured by Assay; fields it could not detect say so.",
         "sw_notes": (
             "Server runs ask the kernel for 1 ns of timer slack in the LoadGen thread; Python's "
             "garbage collector is off while LoadGen runs."

@@ -17,7 +17,8 @@ class Limits:
     """What the run is held to.
 
     `queries`: the most that LoadGen can issue (Server), or the samples of its query (Offline);
-    `share`: of the queries that may be late; `limit_s`: the latency limit (Server).
+    `share`: of the queries that may be late; `limit_s`: the latency limit; `rate`: queries a second
+    (Server).
     """
 
     scenario: str
@@ -25,6 +26,7 @@ class Limits:
     queries: int
     share: float = 0.0
     limit_s: float = math.inf
+    rate: float = 0.0
 
 
 def most_queries(target_qps: float, duration_s: float, least: int) -> int:
@@ -39,6 +41,11 @@ class Watch:
 
     limits: Limits
     _issued: deque[tuple[float, int]] = field(default_factory=deque)
+
+    def due(self, now: float) -> int:
+        """At least so many queries are due by now, by the schedule's rate."""
+        expected = self.limits.rate * min(now, self.limits.duration_s)
+        return max(0, int(expected - 6 * math.sqrt(expected) - 16))
 
     def overdue(self, now: float, issued: int, done: int) -> int:
         """Queries that have waited longer than the limit and are not answered.

@@ -244,6 +244,8 @@ BENCHMARKS: Final[dict[str, str]] = {
     "yolo-95": "map",
     "yolo-99": "map",
     "gnmt": "bleu",
+    "scenes": "map-direct",
+    "phrasebook": "bleu",
     "bert": "squad",
     "dlrm": "auc",
     "dlrm-v2": "auc",

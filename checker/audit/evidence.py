@@ -14,6 +14,12 @@ few; low: mostly legitimate reasons exist."""
 PERCENTS = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
 
 
+def counted(detail: DetailLog, key: str) -> int | None:
+    """A value as a count: an integer that 64 bits hold; None when it is none."""
+    value = detail.integer(key)
+    return value if value is not None and -(2**63) <= value < 2**64 else None
+
+
 class Look:
     """A detail log read through for one rule: every value that was asked for becomes evidence."""
 
@@ -38,8 +44,8 @@ class Look:
         return value
 
     def integer(self, key: str) -> int | None:
-        """The value as an integer; None when it is none."""
-        value = self.detail.integer(key)
+        """The value as an integer of 64 bits, as LoadGen counts; None when it is none."""
+        value = counted(self.detail, key)
         self._note(key, value)
         return value
 

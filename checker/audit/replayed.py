@@ -179,7 +179,7 @@ def _plainly_agrees(replay: Replay) -> bool:
     count, wanted = replay.counts[0], facts.target_duration_ms * 1_000_000
     if not 3 <= count <= _WAITS_KEPT or wanted <= 0 or (old and facts.issue_same):
         return False
-    if not 0 < facts.target_qps < math.inf or not 0 < facts.performance_count <= LIMIT:
+    if not 1e-6 < facts.target_qps < math.inf or not 0 < facts.performance_count <= LIMIT:
         return False
     found = _length_and_reach(facts.schedule_seed, facts.target_qps, count, wanted)
     if found is None or found[0] != replay.durations[0]:

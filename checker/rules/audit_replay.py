@@ -180,9 +180,12 @@ def sampling_replayed(run: PerformanceRun | ComplianceRun, round: Round) -> Iter
     if replay.facts.accuracy or replay.facts.generation is not replayed.Generation.V5:
         raise NotJudged
     records = _records(run)
-    outcome = replayed.check_sampling(
-        replay.facts, [seq for seq, _ in records.pairs], limit=replayed.LIMIT
-    )
+    try:
+        outcome = replayed.check_sampling(
+            replay.facts, [seq for seq, _ in records.pairs], limit=replayed.LIMIT
+        )
+    except (ValueError, OverflowError) as error:
+        raise NotJudged from error
     if isinstance(outcome, replayed.NotReplayed):
         raise NotJudged
     if isinstance(outcome, replayed.Disagreement):
@@ -222,7 +225,14 @@ def scheduled_rate_replayed(run: PerformanceRun | ComplianceRun, round: Round) -
 
     replay = replayed.replay_of(run)
     facts = replay.facts
-    if facts.accuracy or not count or count < 100 or not rate or count > replayed.LIMIT:
+    if (
+        facts.target_qps < 1e-6
+        or facts.accuracy
+        or not count
+        or count < 100
+        or not rate
+        or count > replayed.LIMIT
+    ):
         raise NotJudged
     if look.boolean("requested_server_coalesce_queries"):
         raise NotJudged
@@ -262,7 +272,7 @@ def _last_due(replay: Replay, count: int) -> tuple[float, float]:
         due = replayed.server_schedule(
             facts.schedule_seed, facts.target_qps, 0, count - 1, limit=replayed.LIMIT
         )
-    except (replayed.TooLong, ValueError) as error:
+    except (replayed.TooLong, ValueError, OverflowError) as error:
         raise NotJudged from error
     if not due.duration_ns:
         raise NotJudged

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterator
 
-from checker.audit.evidence import PERCENTS, Confidence, Look, evidence, near
+from checker.audit.evidence import PERCENTS, Confidence, Look, counted, evidence, near
 from checker.compliance.audit import audit_config_read
 from checker.early_stopping import (
     discarded_count,
@@ -179,9 +179,9 @@ def offline_rate_by_clock(run: PerformanceRun | ComplianceRun, round: Round) -> 
     if not rate or not per_query or not seconds or seconds <= 0:
         raise NotJudged
     wanted = set(_padded(look.detail, per_query))
-    counted = look.integer("result_query_count")
-    if counted and counted > 1:
-        wanted.add(counted)
+    total = look.integer("result_query_count")
+    if total and total > 1:
+        wanted.add(total)
     room = rate * (0.020 + 5e-5 * seconds) + 1
     if not any(abs(rate * seconds - samples) <= room for samples in wanted):
         samples = min(wanted, key=lambda n: abs(rate * seconds - n))
@@ -973,8 +973,8 @@ def mean_within_percentiles(run: PerformanceRun | ComplianceRun, round: Round) -
     means are tried with every whole wrap added.
     """
     look = _measured(run)
-    queries = look.detail.integer("result_query_count") or 0
-    per_query = look.detail.integer("generated_samples_per_query") or 1
+    queries = counted(look.detail, "result_query_count") or 0
+    per_query = counted(look.detail, "generated_samples_per_query") or 1
     for template, ends in _FAMILIES:
         values = [look.detail.number(ends.format("min"))]
         values += [look.detail.number(template.format(p)) for p in PERCENTS]
@@ -1006,6 +1006,8 @@ def mean_within_percentiles(run: PerformanceRun | ComplianceRun, round: Round) -
 
 def _wrapped_into(mean: float, low: float, high: float, n: int) -> bool:
     if low <= mean <= high:
+        return True
+    if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(mean)):
         return True
     wrap = _WRAP / max(n, 1)
     return math.ceil((low - mean) / wrap) <= math.floor((high - mean) / wrap)
@@ -1103,12 +1105,12 @@ def summary_alone(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator
 
     if run.scenario == "Offline":
         rate, longest = number("result_samples_per_second"), number("result_max_latency_ns")
-        samples = run.detail.integer("generated_samples_per_query")
+        samples = counted(run.detail, "generated_samples_per_query")
         if rate and longest and samples:
             allowed = [*_padded(run.detail, samples)]
-            counted = run.detail.integer("result_query_count")
-            if counted and counted > 1:
-                allowed.append(counted)
+            total = counted(run.detail, "result_query_count")
+            if total and total > 1:
+                allowed.append(total)
             if not any(same_value(n * 1e9 / longest, rate) for n in allowed):
                 yield _alone(run, "result_samples_per_second", rate, samples * 1e9 / longest,
                              f"{samples} samples / longest latency {longest / 1e9:g} s")  # fmt: skip

@@ -57,14 +57,29 @@ def _call(name: str, use: Callable[[Any], Any], options: Mapping[str, Any]) -> A
         ) from error
 
 
-def open_backend(benchmark: Benchmark, name: str, options: Mapping[str, Any]) -> Backend:
+def open_backend(
+    benchmark: Benchmark,
+    name: str,
+    options: Mapping[str, Any],
+    on_progress: Callable[[str], None] | None = None,
+) -> Backend:
     """As `make_backend`; inside a `Pipeline` where the benchmark says how its model is run.
 
     A backend with a true `answers_whole` gives what the benchmark's encoding takes by itself.
+
+    Args:
+        on_progress: hears, a line at a time, what a backend does in `load` that takes long.
     """
-    backend = make_backend(name, options)
+
+    def make() -> Backend:
+        made = make_backend(name, options)
+        if on_progress is not None and hasattr(made, "on_progress"):
+            made.on_progress = on_progress
+        return made
+
+    backend = make()
     if benchmark.execute is None or getattr(backend, "answers_whole", False):
         return backend
     from runner.backends.pipeline import Pipeline
 
-    return Pipeline(benchmark, lambda: make_backend(name, options))
+    return Pipeline(benchmark, make)

@@ -63,14 +63,14 @@ class OnnxRuntime:
         self._session: Any = None
         self.framework = "ONNX Runtime"
 
-    def load(self, benchmark: Benchmark, model: Path | None, dataset: Dataset) -> None:
+    @classmethod
+    def preflight(cls, options: Mapping[str, Any]) -> None:
+        """See that the providers asked for are there, before anything is begun."""
+        cls(**options)._verify_available()
+
+    def _verify_available(self) -> None:
         import onnxruntime
 
-        if model is None or not model.is_file():
-            raise BackendError(
-                f"found no model file at {model}; asked for an ONNX model of {benchmark.name}. "
-                "Name one with the model option."
-            )
         # get_all_providers() lists what could have been compiled in, not what is there.
         available = onnxruntime.get_available_providers()
         absent = [name for name in self._providers if name not in available]
@@ -81,6 +81,16 @@ class OnnxRuntime:
                 "has it (for CUDA: onnxruntime-gpu in place of onnxruntime), or choose one that "
                 "is there."
             )
+
+    def load(self, benchmark: Benchmark, model: Path | None, dataset: Dataset) -> None:
+        import onnxruntime
+
+        if model is None or not model.is_file():
+            raise BackendError(
+                f"found no model file at {model}; asked for an ONNX model of {benchmark.name}. "
+                "Name one with the model option."
+            )
+        self._verify_available()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self._threads
         # Inference is one graph at a time; a second pool would only compete for the cores.

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runner.backends.trt_api import Messages, TensorRtApi, load_tensorrt
+from runner.backends.trt_api import Messages, TensorRtApi, load_tensorrt, messages_of
 from runner.backends.trt_cache import EngineCache, default_folder
 from runner.backends.trt_memory import (
     CHOICES,
@@ -46,6 +46,7 @@ class TensorRT:
     Args:
         precision: "as-is" runs the types that the model holds; "fp16" converts a float32 model.
         devices: "all", a number, or numbers; 0 is the first GPU that CUDA shows.
+        tf32: let float32 be multiplied with 10 bits of mantissa, which is faster and less exact.
         streams: batches on a device at once; each has two sets of buffers.
         memory: "pycuda", "cuda-bindings", or "auto" for the first of them that is there.
         max_batch: most samples in one execution; None: the benchmark's greatest batch.
@@ -66,6 +67,7 @@ class TensorRT:
     def __init__(
         self,
         precision: str = "as-is",
+        tf32: bool = False,
         devices: str | int | Sequence[int] = 0,
         streams: int = 2,
         memory: str = "auto",
@@ -86,6 +88,7 @@ class TensorRT:
         _require(workspace_mib >= 0, "workspace_mib", workspace_mib, "0 or more")
         _require(0 <= optimization_level <= 5, "optimization_level", optimization_level, "0 to 5")
         self._precision = precision
+        self._tf32 = tf32
         self._devices = devices
         self._streams = streams
         self._memory = memory
@@ -143,6 +146,7 @@ class TensorRT:
             precision=prepared.precision,
             max_batch=self._max_batch,
             longest=self._longest,
+            tf32=self._tf32,
             workspace_mib=self._workspace_mib,
             optimization_level=self._level,
         )
@@ -195,7 +199,8 @@ class TensorRT:
     ) -> Any:
         from runner.backends.trt_session import EngineSession
 
-        messages = Messages(trt)
+        messages = messages_of(trt)
+        messages.forget()
         device = memory.facts
         facts = engine_facts(
             plan,
@@ -273,7 +278,7 @@ class TensorRT:
             f"CUDA {device.facts.cuda}",
             device.facts.name + (f" x {count}" if count > 1 else ""),
             library,
-            f"{prepared.precision} model",
+            f"{prepared.precision} model" + (" with TF32" if self._tf32 else ""),
             f"{self._streams} streams" + (" each" if count > 1 else ""),
             "CUDA graphs" if graphs else "no CUDA graphs",
             *(note.rstrip(".") for note in prepared.notes),

@@ -71,6 +71,7 @@ class IBuilderConfigApi(Protocol):
     def create_timing_cache(self, data: bytes, /) -> ITimingCacheApi | None: ...
     def set_timing_cache(self, cache: ITimingCacheApi, ignore_mismatch: bool, /) -> bool: ...
     def get_timing_cache(self) -> ITimingCacheApi | None: ...
+    def clear_flag(self, flag: Any, /) -> None: ...
 
 
 class BuilderApi(Protocol):
@@ -140,6 +141,10 @@ class DataTypeApi(Protocol):
     UINT8: Any
 
 
+class BuilderFlagApi(Protocol):
+    TF32: Any
+
+
 class MemoryPoolTypeApi(Protocol):
     WORKSPACE: Any
 
@@ -164,6 +169,8 @@ class TensorRtApi(Protocol):
 
     @property
     def DataType(self) -> DataTypeApi: ...
+    @property
+    def BuilderFlag(self) -> BuilderFlagApi: ...
     @property
     def MemoryPoolType(self) -> MemoryPoolTypeApi: ...
     @property
@@ -214,7 +221,11 @@ def version_tuple(version: str) -> tuple[int, ...]:
 
 
 class Messages:
-    """What TensorRT logged, the last of it kept: an error of its own says less than these."""
+    """What TensorRT logged, the last of it kept: an error of its own says less than these.
+
+    Got through `messages_of`: TensorRT holds on to the first logger of a process, without owning
+    it, so there is one, and it stays.
+    """
 
     KEPT = 40
 
@@ -228,9 +239,23 @@ class Messages:
         kept.append(" ".join(text.split()))
         del kept[: -self.KEPT]
 
+    def forget(self) -> None:
+        """Begin anew: what was logged before does not explain what fails from now on."""
+        self.lines.clear()
+        self.errors.clear()
+
     def last_errors(self, count: int = 3) -> str:
         """The last errors in one line; says so if there was none."""
         return " | ".join(self.errors[-count:]) or "TensorRT logged no error"
+
+
+_MESSAGES: dict[int, tuple[TensorRtApi, Messages]] = {}
+
+
+def messages_of(trt: TensorRtApi) -> Messages:
+    """The one logger of this process for this TensorRT."""
+    # The module is kept with it, so that its id stays its own.
+    return _MESSAGES.setdefault(id(trt), (trt, Messages(trt)))[1]
 
 
 def _logger(trt: TensorRtApi, messages: Messages) -> ILoggerApi:

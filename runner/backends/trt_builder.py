@@ -53,6 +53,8 @@ def build(
         )
     config = builder.create_builder_config()
     config.builder_optimization_level = plan.optimization_level
+    if not plan.tf32:
+        config.clear_flag(trt.BuilderFlag.TF32)
     if plan.workspace_mib:
         config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, plan.workspace_mib << 20)
     if plan.fixed_batch is None:

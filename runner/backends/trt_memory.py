@@ -334,7 +334,7 @@ def _pycuda_count() -> int:
         driver.init()
         return int(driver.Device.count())
     except driver.Error as error:
-        if "no device" in str(error) or "NO_DEVICE" in str(error):
+        if "no CUDA-capable device" in str(error):
             return 0
         raise BackendError(f"the CUDA driver answers: {error}. {DRIVER}.") from error
 

@@ -88,6 +88,7 @@ class EnginePlan:
     Attributes:
         fixed_batch: the batch the model was exported with; None where it is dynamic.
         longest: greatest length of dimensions that are neither fixed nor the batch.
+        tf32: float32 may be multiplied with 10 bits of mantissa, as TensorRT does by itself.
         whole: batches must not be cut up: an output is not one row for each sample, or a
             dimension beside the batch is open.
     """
@@ -99,6 +100,7 @@ class EnginePlan:
     longest: int
     whole: bool
     precision: str
+    tf32: bool
     workspace_mib: int
     optimization_level: int
 
@@ -156,6 +158,7 @@ def make_plan(
     precision: str,
     max_batch: int | None,
     longest: int,
+    tf32: bool,
     workspace_mib: int,
     optimization_level: int,
 ) -> EnginePlan:
@@ -184,6 +187,7 @@ def make_plan(
         longest=longest,
         whole=whole or not all(port.plain for port in (*inputs, *outputs)),
         precision=precision,
+        tf32=tf32,
         workspace_mib=workspace_mib,
         optimization_level=optimization_level,
     )
@@ -201,6 +205,7 @@ def engine_facts(
         "device": device,
         "compute capability": capability,
         "precision": content["precision"],
+        "TF32": content["tf32"],
         "workspace MiB": content["workspace_mib"],
         "optimization level": content["optimization_level"],
         "shapes": {

@@ -217,6 +217,8 @@ class _Execution:
                     raise self._session.failed(f"refused the address of {name!r}")
                 bound[name] = address
         if not context.execute_async_v3(stream):
+            for name, output in self._allocators.items():
+                self._told(name, output)  # raises where room was the reason
             raise self._session.failed("could not put the batch on its stream")
         if not self._allocators:
             return self._known

@@ -129,6 +129,7 @@ def _one_graph(benchmark: Benchmark, model: Path, corpus: Corpus) -> Benchmark:
         benchmark,
         inputs=(source, length) if length else (source,),
         outputs=(words,),
+        parts={},
         make_dataset=_opener(corpus, source, length, signature),
         execute=execute,
     )

@@ -8,8 +8,9 @@ output `X_out` if it has one.  Sentences that have ended leave the batch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
@@ -252,13 +253,17 @@ def answer(
     dataset: Dataset, indices: Sequence[int], tokenizer: Tokenizer
 ) -> list[NDArray[np.int64]]:
     """The reference translations as numbers, all filled up to the length of the longest."""
-    references = cast(WithReferences, dataset).references
-    longest = max(len(tokenizer.encode_text(text)) for text in references)
-    words = np.full((len(indices), longest), tokenizer.end, np.int64)
-    for place, index in enumerate(indices):
-        row = tokenizer.encode_text(references[index])
+    words = _numbered(tuple(cast(WithReferences, dataset).references), tokenizer.encode_text)
+    return [words[np.asarray(indices, np.int64)]]
+
+
+@lru_cache(maxsize=1)  # the dummy backend asks for one sentence at a time
+def _numbered(texts: tuple[str, ...], encode: Callable[[str], list[int]]) -> NDArray[np.int64]:
+    rows = [encode(text) for text in texts]
+    words = np.full((len(rows), max(map(len, rows))), rows[0][-1], np.int64)  # the end's mark
+    for place, row in enumerate(rows):
         words[place, : len(row)] = row
-    return [words]
+    return words
 
 
 def score(log: Path, dataset: Dataset, tokenize: Literal["auto", "none", "13a"]) -> Score:

@@ -6,7 +6,8 @@ OpenCV's area and linear kernels, and Pillow's filters of the same names give ot
 What was scaled is kept on disk under the SHA-256 of the picture's own bytes and of every setting,
 so that a changed picture, another model or a mended preprocessing never meets an old file.  The
 folder is `$ASSAY_CACHE`, else `$XDG_CACHE_HOME/assay` or `~/.cache/assay`; `ASSAY_CACHE=off` keeps
-nothing.  It may be deleted at any time.
+nothing.  It may be deleted at any time.  ImageNet takes 7.5 GB, COCO 1.4 GB at 300 pixels and 86 GB
+at 1200, where fractions count; 4 GiB of the disk are left free, and what does not fit is made again.
 """
 
 from __future__ import annotations

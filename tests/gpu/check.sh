@@ -7,6 +7,6 @@ cd "$(dirname "$0")/../.."
 python=${PYTHON:-python3}
 "$python" -m assay doctor --backend tensorrt || exit 2
 status=0
-timeout 120 "$python" -m pytest tests/gpu -m gpu -q || status=1
-timeout 480 "$python" -m tests.gpu.check --budget 240 "$@" || status=1
+timeout 70 "$python" -m pytest tests/gpu -m gpu -q || status=1
+timeout 400 "$python" -m tests.gpu.check --budget 320 "$@" || status=1
 exit "$status"

@@ -60,10 +60,12 @@ class Module:
         self.phases: list[str] = []
         self.timings: list[bytes] = []
         self.workspace = 0
+        self.cleared: list[str] = []
         self.build_fails = False
         self.ILogger, self.IProgressMonitor = ILogger, IProgressMonitor
         self.IOutputAllocator = IOutputAllocator
         self.DataType = enum.Enum("DataType", "FLOAT HALF INT8 UINT8 INT32 INT64 BOOL")
+        self.BuilderFlag = enum.Enum("BuilderFlag", "TF32")
         self.MemoryPoolType = enum.Enum("MemoryPoolType", "WORKSPACE")
         self.NetworkDefinitionCreationFlag = enum.IntEnum(
             "NetworkDefinitionCreationFlag", {"STRONGLY_TYPED": 1}
@@ -155,6 +157,9 @@ class Config:
     def set_timing_cache(self, cache: Any, ignore_mismatch: bool) -> bool:
         self.cache = cache
         return True
+
+    def clear_flag(self, flag: Any) -> None:
+        self.module.cleared.append(flag.name)
 
     def get_timing_cache(self) -> Any:
         return self.cache

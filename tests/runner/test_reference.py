@@ -71,7 +71,11 @@ def test_all_four_scenarios_become_a_submission(tmp_path: Path) -> None:
         "performance/run_1/mlperf_log_detail.txt",
         "performance/run_1/mlperf_log_summary.txt",
     }
-    expected = {"systems/box.json", "src/digits/onnxruntime/README.md", "documentation/calibration.md"}
+    expected = {
+        "systems/box.json",
+        "src/digits/onnxruntime/README.md",
+        "documentation/calibration.md",
+    }
     expected |= {"documentation/bandwidth.md"}
     for scenario in SCENARIOS:
         expected |= {f"results/box/digits/{scenario}/{name}" for name in result_files}

@@ -12,14 +12,14 @@ import pytest
 from runner.backends import make_backend, open_backend, preflight
 from runner.backends.onnxrt import OnnxRuntime
 from runner.backends.trt import TensorRT
-from runner.backends.trt_api import Messages, load_tensorrt, version_tuple
+from runner.backends.trt_api import load_tensorrt, messages_of, version_tuple
 from runner.backends.trt_builder import build
 from runner.backends.trt_memory import HostMemory
 from runner.backends.trt_plan import EnginePlan, make_plan
 from runner.benchmarks import open_benchmark
 from runner.benchmarks.digits import DIGITS
-from runner.errors import BackendError
-from tests.runner.fake_trt import MAGIC, FakeTensorRT, Module
+from runner.errors import BackendError, InferenceError
+from tests.runner.fake_trt import MAGIC, Context, FakeTensorRT, Module
 
 FP32 = DIGITS.models["fp32"]
 DATA = DIGITS.make_dataset(None)
@@ -151,7 +151,19 @@ def test_progress_is_told_and_the_build_can_be_ended(cache: Path) -> None:
     backend.on_progress = lines.append
     backend.load(DIGITS, FP32, DATA)
     assert lines[0] == "building the engine: there is no engine of this model yet"
-    assert "Building" in lines[1] and backend.module.phases == ["step 0", "step 1"]
+    assert "Building" in lines[1]
+    for name in ("digits", "scenes"):
+        benchmark = open_benchmark(name)
+        told: list[str] = []
+        made = open_backend(
+            benchmark,
+            "tests.runner.fake_trt:FakeTensorRT",
+            {"cache": str(cache), "max_batch": 2},
+            told.append,
+        )
+        made.load(benchmark, benchmark.models["fp32"], benchmark.make_dataset(None))
+        assert told[0].startswith("building the engine: ")
+    assert backend.module.phases == ["step 0", "step 1"]
 
 
 # --- the builder -------------------------------------------------------------------------------
@@ -159,16 +171,22 @@ def test_progress_is_told_and_the_build_can_be_ended(cache: Path) -> None:
 
 def digits_plan(**more: Any) -> EnginePlan:
     values = {"fixed_batch": None, "whole": False, "precision": "fp32", "max_batch": None,
-              "longest": 8, "workspace_mib": 0, "optimization_level": 3}  # fmt: skip
+              "longest": 8, "tf32": False, "workspace_mib": 0, "optimization_level": 3}  # fmt: skip
     return make_plan(DIGITS, **{**values, **more})
 
 
 def test_the_workspace_and_profiles_reach_the_builder() -> None:
     module = Module()
-    built = build(module, Messages(module), FP32, digits_plan(workspace_mib=64))  # type: ignore[arg-type]
-    assert module.workspace == 64 << 20
+    built = build(module, messages_of(module), FP32, digits_plan(workspace_mib=64))  # type: ignore[arg-type]
+    assert module.workspace == 64 << 20 and module.cleared == ["TF32"]
     assert built.engine.startswith(MAGIC) and built.timings == b"measured,"
     assert b'"image": [[1, 1, 28, 28], [128, 1, 28, 28], [128, 1, 28, 28]]' in built.engine
+
+
+def test_float32_is_float32_unless_tf32_is_asked_for(cache: Path) -> None:
+    exact, fast = loaded(cache), loaded(cache, tf32=True)
+    assert exact.module.cleared == ["TF32"] and fast.module.cleared == []
+    assert "fp32 model with TF32" in fast.framework and "TF32" not in exact.framework
 
 
 def test_a_listener_ends_the_build_or_its_error_does() -> None:
@@ -176,7 +194,7 @@ def test_a_listener_ends_the_build_or_its_error_does() -> None:
     with pytest.raises(BackendError, match="the build of the engine was ended"):
         build(  # type: ignore[call-overload]
             module,  # type: ignore[arg-type]
-            Messages(module),  # type: ignore[arg-type]
+            messages_of(module),  # type: ignore[arg-type]
             FP32,
             digits_plan(),
             on_progress=lambda phase, done, total: False,
@@ -187,16 +205,43 @@ def test_a_listener_ends_the_build_or_its_error_does() -> None:
         raise OSError("the terminal is gone")
 
     with pytest.raises(OSError, match="the terminal is gone"):
-        build(module, Messages(module), FP32, digits_plan(), on_progress=broken)  # type: ignore[arg-type]
+        build(module, messages_of(module), FP32, digits_plan(), on_progress=broken)  # type: ignore[arg-type]
 
 
 def test_what_tensorrt_says_reaches_the_user(cache: Path) -> None:
     module = Module()
     module.build_fails = True
     with pytest.raises(BackendError, match="could not build an engine: no implementation for node"):
-        build(module, Messages(module), FP32, digits_plan())  # type: ignore[arg-type]
+        build(module, messages_of(module), FP32, digits_plan())  # type: ignore[arg-type]
     with pytest.raises(BackendError, match="cannot take this model: only symmetric quantization"):
-        build(module, Messages(module), DIGITS.models["int8"], digits_plan())  # type: ignore[arg-type]
+        build(module, messages_of(module), DIGITS.models["int8"], digits_plan())  # type: ignore[arg-type]
+
+
+def test_there_is_one_logger_and_it_stays() -> None:
+    """TensorRT keeps the first logger of a process without owning it."""
+    module: Any = Module()
+    first = messages_of(module)
+    assert messages_of(module) is first and messages_of(module).logger is first.logger
+    first.logger.log(SimpleNamespace(name="ERROR"), "a  b")
+    first.logger.log(SimpleNamespace(name="VERBOSE"), "c")
+    assert first.last_errors() == "a b" and first.lines == []
+    for number in range(100):
+        first.logger.log(SimpleNamespace(name="WARNING"), str(number))
+    assert len(first.lines) == first.KEPT
+    first.forget()
+    assert first.last_errors() == "TensorRT logged no error"
+
+
+def test_an_output_that_outgrows_its_room_is_told(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    benchmark = open_benchmark("scenes")
+    data = benchmark.make_dataset(None)
+    monkeypatch.setattr(Context, "get_max_output_size", lambda self, name: 28)
+    backend = FakeTensorRT(cache=str(cache))
+    backend.load(benchmark, benchmark.models["fp32"], data)
+    with pytest.raises(InferenceError, match=r"wants \d+ bytes for 'detections', more than the 28"):
+        backend.infer(data.load(range(16)), range(16))
 
 
 # --- refusals ----------------------------------------------------------------------------------

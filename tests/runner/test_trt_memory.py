@@ -384,6 +384,18 @@ def test_other_threads_leave_nothing_on_pycudas_stack(driver: Driver) -> None:
     assert driver.stacks[threading.get_ident()] == []
 
 
+def test_pycuda_without_a_gpu(driver: Driver) -> None:
+    def refuse() -> None:
+        raise driver.Error("cuInit failed: no CUDA-capable device is detected")
+
+    driver.init = refuse  # type: ignore[method-assign]
+    with pytest.raises(BackendError, match="found a CUDA driver, but no GPU"):
+        device_count("pycuda")
+    driver.init = lambda: (_ for _ in ()).throw(driver.Error("cuInit failed: unknown"))  # type: ignore[method-assign]
+    with pytest.raises(BackendError, match="the CUDA driver answers: cuInit failed: unknown"):
+        device_count("pycuda")
+
+
 def test_a_failed_driver_call_is_told(driver: Driver) -> None:
     memory = open_memory("pycuda", 0)
     cuda: Any = driver.cuda

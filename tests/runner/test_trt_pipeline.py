@@ -32,6 +32,7 @@ def plan(**more: Any) -> EnginePlan:
         "longest": 16,
         "whole": False,
         "precision": "fp32",
+        "tf32": False,
         "workspace_mib": 0,
         "optimization_level": 3,
     }

@@ -1,0 +1,186 @@
+"""`assay run` and `quantize` from the command line: what they say, keep and return."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from assay.cli import main
+from runner.benchmarks.digits import DIGITS
+
+ROOT = Path(__file__).resolve().parents[2]
+SHORT = ["--backend", "dummy", "--min-duration", "0.4", "--scenario", "SingleStream"]
+
+
+def run(out: Path, *more: str) -> int:
+    return main(["run", "--out", str(out), "--system", "box", *SHORT, *more])
+
+
+def test_a_run_tells_its_cost_and_its_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path / "tree") == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("digits SingleStream valid")
+    assert "by the rules of round demo" in err and "at least" in err and "MB of samples" in err
+    assert "no check will accept it" in err  # shorter than the round asks
+    assert "add --compliance" in err
+    assert f"assay check {tmp_path / 'tree'}" in err
+    assert "pre-generated" in err
+
+
+def test_a_dry_run_measures_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(tmp_path / "tree", "--dry-run", "--find-qps", "--compliance", "--round", "demo")
+    assert code == 0
+    assert "a search for the load" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--benchmark", "resnet5"], "asked for one of"),
+        (["--scenario", "Batch"], "unknown scenario"),
+        (["--round", "v9"], "known rounds"),
+        (["--as", "resnet"], "belongs to --division open"),
+        (["--as", "gnmt", "--division", "open"], "has no such benchmark"),
+        (["--compliance", "--round", "v6.1"], "does not know digits"),
+        (["--find-qps", "--target-qps", "5"], "give one of them"),
+        (["--model", "/no/such.onnx", "--backend", "onnxruntime"], "found no model"),
+        (["--data", "/no/such"], "found no data set"),
+        (["--workers", "0"], "no whole number"),
+        (["--target-qps", "-3"], "no number above 0"),
+        (["--margin", "100"], "no percentage"),
+        (["--backend-option", "x"], "NAME=VALUE"),
+        (["--submitter", "two words"], "asked for letters"),
+        (["--system-type", "toaster"], "datacenter"),
+    ],
+)
+def test_what_cannot_be_done_exits_2(
+    arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path / "tree", *arguments) == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "tree").exists()
+
+
+def test_a_bad_user_conf_is_refused_with_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conf = tmp_path / "mine.conf"
+    for line, words in (
+        ("digits.Server.targetqps = 3", "does not know"),
+        ("digits.*.mode = 2", "must not set"),
+        ("*.*.min_duration = 600", "milliseconds"),
+    ):
+        conf.write_text(f"# mine\n{line}\n")
+        assert run(tmp_path / "tree", "--user-conf", str(conf)) == 2
+        err = capsys.readouterr().err
+        assert f"{conf}:2" in err and words in err
+    assert run(tmp_path / "tree", "--user-conf", str(tmp_path / "none.conf")) == 2
+
+
+def test_a_missed_gate_exits_1_and_names_the_margin(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = ["--backend-option", "answer=constant"]
+    assert run(tmp_path / "tree", *wrong) == 1
+    out = capsys.readouterr().out
+    assert "gate-missed" in out and "short)" in out and "not measured" in out
+    assert not (tmp_path / "tree").exists()
+    assert run(tmp_path / "tree", *wrong, "--measure-anyway") == 0
+    assert "no closed-division result" in capsys.readouterr().out
+    assert [p.name for p in (tmp_path / "tree").iterdir()] == ["open"]
+    report = tmp_path / "report.json"
+    assert main(["check", str(tmp_path / "tree"), "--round", "demo", "--output", str(report)]) == 1
+    (result,) = json.loads(report.read_text())["results"]
+    assert result["division"] == "open"
+
+
+def start(out: Path, *more: str, **kinds: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "assay", "run", "--out", str(out), "--system", "box",
+         "--backend", "dummy", *more],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "NO_COLOR": "1"}, **kinds,  # type: ignore[call-overload]
+    )  # fmt: skip
+
+
+def test_ctrl_c_keeps_what_was_finished(tmp_path: Path) -> None:
+    out = tmp_path / "tree"
+    process = start(out, "--scenario", "SingleStream,Offline", "--min-duration", "0.4")
+    finished = out / "closed/Assay/results/box/digits/SingleStream"
+    deadline = time.monotonic() + 60
+    while not finished.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.5)  # into the second scenario
+    process.send_signal(signal.SIGINT)
+    said, errors = process.communicate(timeout=30)
+    assert process.returncode == 130, errors
+    assert "SingleStream valid" in said
+    assert "1 finished scenarios are in" in errors and "nothing is claimed" in errors
+    assert not finished.with_name("Offline").exists()
+    assert run(out, "--scenario", "Offline") in (0, 2)  # SHORT's scenario lies there already
+    assert main(["run", "--out", str(out), "--system", "box", "--backend", "dummy",
+                 "--scenario", "Offline", "--min-duration", "0.4"]) == 0  # fmt: skip
+
+
+def limited() -> None:
+    """A disk with room for 8 KB a file; writing more fails as on a full disk."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8_000, 8_000))
+
+
+def test_a_full_disk_claims_nothing_and_the_next_run_works(tmp_path: Path) -> None:
+    out = tmp_path / "tree"
+    process = start(
+        out, "--scenario", "Offline", "--min-duration", "0.4", preexec_fn=limited
+    )  # the accuracy log of 500 answers needs more
+    said, errors = process.communicate(timeout=120)
+    assert process.returncode == 1, errors
+    assert "Offline      failed" in said and ("disk" in said or "File too large" in said)
+    assert not list(out.rglob("*.txt"))
+    for path in tmp_path.rglob("mlperf_log_summary.txt"):
+        assert ": VALID" not in path.read_text()
+    assert run(out) == 0
+
+
+def test_an_unwritable_place_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(Path("/proc/assay/tree")) == 2
+    assert "cannot be written" in capsys.readouterr().err
+    (tmp_path / "file").write_text("")
+    assert run(tmp_path / "file" / "tree") == 2
+    assert run(tmp_path / "tree") == 0
+    assert run(tmp_path / "tree") == 2  # a result lies there already
+    assert "already" in capsys.readouterr().err
+    assert run(tmp_path / "tree", "--overwrite") == 0
+
+
+def test_an_invalid_run_exits_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["run", "--out", str(tmp_path / "tree"), "--system", "box", "--backend", "dummy"]
+    arguments += ["--scenario", "Offline", "--min-duration", "4", "--target-qps", "2000"]
+    assert main([*arguments, "--no-early-stop"]) == 1
+    assert "Offline      invalid" in capsys.readouterr().out
+
+
+def test_quantize_reports_both_accuracies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "int8.onnx"
+    arguments = ["quantize", str(DIGITS.models["fp32"]), "--benchmark", "digits", "--out", str(out)]
+    assert main([*arguments, "--calibration", "50"]) == 0
+    said = capsys.readouterr().out
+    assert "96.6 before" in said and "gate of round demo: 95.634, met by" in said
+    assert main(arguments) == 2
+    assert "already" in capsys.readouterr().err
+    assert main([*arguments, "--overwrite", "--op-types", "Conv", "--method", "percentile"]) == 0
+    (tmp_path / "bad.onnx").write_bytes(b"no model")
+    arguments[1] = str(tmp_path / "bad.onnx")
+    assert main([*arguments, "--overwrite"]) == 2

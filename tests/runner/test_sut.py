@@ -1,0 +1,185 @@
+"""How queries become batches: several workers, a deadline, and who answers what."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from runner import BackendError, Job, SettingsError, measure
+from runner.backends import make_backend
+from runner.benchmarks.digits import DIGITS
+from runner.datasets.digits import Digits
+from runner.qsl import Library
+from runner.sut import PoolSut, Responses, ServerSut, Sut
+from tests.runner.test_run import job
+
+
+class Backend:
+    """Answers by the images' own label; remembers which batches ran, and how many at once."""
+
+    framework = "test"
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.labels = Digits().labels
+        self.batches: list[list[int]] = []
+        self.at_once = self.most_at_once = 0
+        self._seconds = seconds
+        self._lock = threading.Lock()
+
+    def load(self, benchmark: Any, model: Any, dataset: Any) -> None: ...
+
+    def infer(self, feed: Any, indices: Sequence[int]) -> Sequence[NDArray[Any]]:
+        with self._lock:
+            self.batches.append(list(indices))
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+        assert len(feed["image"]) == len(indices)
+        time.sleep(self._seconds)
+        with self._lock:
+            self.at_once -= 1
+        return [np.eye(10, dtype=np.float32)[self.labels[np.asarray(indices)]]]
+
+    def close(self) -> None: ...
+
+
+class Answers:
+    """What LoadGen would have got."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sizes: dict[int, int] = {}
+
+        class Response:
+            def __init__(self, id: int, data: int, size: int) -> None:
+                self.id, self.size = id, size
+
+        def complete(responses: list[Any]) -> None:
+            for response in responses:
+                assert response.id not in self.sizes  # nothing is answered twice
+                self.sizes[response.id] = response.size
+
+        monkeypatch.setattr(
+            Sut, "_make_responses", staticmethod(lambda: Responses(complete, Response))
+        )
+
+
+def fail(error: BaseException) -> NoReturn:
+    raise AssertionError(error)
+
+
+@pytest.fixture
+def library() -> Library:
+    found = Library(Digits())
+    found.load(range(200))
+    return found
+
+
+def wait(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_workers_share_an_offline_query(
+    workers: int, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, backend = Answers(monkeypatch), Backend(0.01)
+    sut = PoolSut(DIGITS, backend, library, 16, fail, workers)
+    indices = [k % 200 for k in range(330)]
+    sut.issue([1000 + k for k in range(330)], indices)
+    sut.close()
+    assert sorted(answers.sizes) == [1000 + k for k in range(330)]
+    assert sut.done == 330
+    assert backend.most_at_once == workers
+    assert sorted(map(len, backend.batches)) == [10] + [16] * 20
+
+
+def test_server_takes_what_waits(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers, backend = Answers(monkeypatch), Backend(0.05)
+    sut = ServerSut(DIGITS, backend, library, 4, fail, limit_s=0.08)
+    for k in range(10):
+        sut.issue([k], [k])
+        if k == 0:
+            wait(lambda: backend.at_once == 1)
+    sut.close()
+    assert sorted(answers.sizes) == list(range(10))
+    assert [len(batch) for batch in backend.batches] == [1, 4, 4, 1]
+    assert sut.issued == sut.done == 10
+    assert sut.late >= 5 and len(sut.recent) == 10
+
+
+def test_a_deadline_gathers_a_batch(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers, backend = Answers(monkeypatch), Backend()
+    sut = ServerSut(DIGITS, backend, library, 8, fail, deadline_us=400_000)
+    began = time.monotonic()
+    for k in range(8):
+        sut.issue([k], [k])
+        time.sleep(0.002)
+    wait(lambda: sut.done == 8)
+    assert time.monotonic() - began < 0.35  # a full batch does not wait for the deadline
+    assert [len(batch) for batch in backend.batches] == [8]
+    began = time.monotonic()
+    sut.issue([20], [5])
+    wait(lambda: sut.done == 9)
+    assert 0.35 < time.monotonic() - began < 5
+    sut.close()
+    assert len(answers.sizes) == 9
+
+
+def test_a_coalesced_query_is_cut_into_batches(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, backend = Answers(monkeypatch), Backend()
+    sut = ServerSut(DIGITS, backend, library, 4, fail, workers=2)
+    sut.issue(list(range(11)), list(range(11)))
+    sut.close()
+    assert sorted(answers.sizes) == list(range(11))
+    assert [len(batch) for batch in backend.batches] == [4, 4, 3]
+
+
+def test_the_options_of_onnx_runtime() -> None:
+    dataset = Digits()
+    feed = dataset.load(range(5))
+    expected: Any = None
+    for options in (
+        {},
+        {"io_binding": True, "threads": 1},
+        {"spinning": False, "threads": 2},
+        {"optimization": "disable", "providers": "cpu"},
+    ):
+        backend = make_backend("onnxruntime", options)
+        backend.load(DIGITS, DIGITS.models["fp32"], dataset)
+        (found,) = backend.infer(feed, range(5))
+        expected = found if expected is None else expected
+        assert np.allclose(found, expected, atol=1e-4)
+        assert ("IO binding" in backend.framework) == bool(options.get("io_binding"))
+        assert f"graph optimization {options.get('optimization', 'all')}" in backend.framework
+        backend.close()
+    for name in ("cuda", "tensorrt", "TensorrtExecutionProvider", "nonsense"):
+        backend = make_backend("onnxruntime", {"providers": [name, "cpu"]})
+        with pytest.raises(BackendError, match="asked for"):
+            backend.load(DIGITS, DIGITS.models["fp32"], dataset)
+
+
+@pytest.mark.parametrize(("scenario", "options"), [("Offline", {}), ("Server", {"threads": 1})])
+def test_two_workers_under_loadgen(scenario: str, options: Any, tmp_path: Path) -> None:
+    base: Job = job(
+        scenario, "accuracy", backend="onnxruntime", backend_options={"spinning": False, **options},
+        model=str(DIGITS.models["fp32"]), workers=2, batch_deadline_us=200.0,
+    )  # fmt: skip
+    result = measure(base, tmp_path / "run")
+    assert result.valid
+    score = DIGITS.score(result.folder / "mlperf_log_accuracy.json", Digits())
+    assert score.value == pytest.approx(96.6)
+    for bad in ({"workers": 0}, {"batch_size": 0}, {"batch_deadline_us": -1.0}):
+        with pytest.raises(SettingsError):
+            replace(base, **bad)  # type: ignore[arg-type]
