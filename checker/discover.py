@@ -7,9 +7,9 @@ only what a worker needs for one result, so that it can be sent to another proce
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from checker.model import DIVISIONS, SCENARIOS, BenchmarkFolder, Submitter, System, Tree
 from checker.parse.documents import read_json
@@ -83,15 +83,15 @@ def locate(root: Path, listing: Folder) -> Place:
             return Place("division", division)
         if rest[:1] == ["results"]:
             parts = rest[1:]
-            place = dict(zip(("system", "benchmark", "scenario"), parts, strict=False))
+            place: dict[str, Any] = dict(zip(("system", "benchmark", "scenario"), parts, strict=False))
             if len(parts) == 1:
-                return Place("system", division, submitter, **place)
+                return replace(Place("system", division, submitter), **place)
             if len(parts) == 2:
-                return Place("benchmark", division, submitter, **place)
+                return replace(Place("benchmark", division, submitter), **place)
             if len(parts) == 3:
-                return Place("result", division, submitter, **place)
+                return replace(Place("result", division, submitter), **place)
             if len(parts) > 3 and _LOGS & set(listing.files):
-                return Place("run", division, submitter, tail=tuple(parts[3:]), **place)
+                return replace(Place("run", division, submitter, tail=tuple(parts[3:])), **place)
         elif not rest:
             return Place("submitter", division, submitter)
     if _LOGS & set(listing.files):
@@ -100,17 +100,17 @@ def locate(root: Path, listing: Folder) -> Place:
     if {"results"} & lower and ({"systems"} & lower or _has_result(listing.folder("results"), 3)):
         return Place("submitter", submitter=names[-1] if names else UNKNOWN)
     if _RESULT_FOLDERS & lower:
-        return Place("result", **_named(names, 3))
+        return replace(Place("result"), **_named(names, 3))
     if _has_result(listing, 1):
-        return Place("benchmark", **_named(names, 2))
+        return replace(Place("benchmark"), **_named(names, 2))
     if _has_result(listing, 2):
-        return Place("system", **_named(names, 1))
+        return replace(Place("system"), **_named(names, 1))
     if _has_result(listing, 5):
         return Place("division", division=UNKNOWN)
     return Place("tree")
 
 
-def _named(names: list[str], count: int) -> dict[str, str]:
+def _named(names: list[str], count: int) -> dict[str, Any]:
     found = names[-count:]
     return dict(zip(("system", "benchmark", "scenario")[: len(found)], found, strict=True))
 

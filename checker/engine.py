@@ -26,7 +26,7 @@ from checker.clean import clean
 from checker.detect import detect_round
 from checker.discover import Place, Plan, ResultPlan, discover, locate
 from checker.load import load_result, load_system
-from checker.model import Result, System
+from checker.model import LogPrint, Result, System, print_of
 from checker.parse.reading import list_tree
 from checker.rule import NotJudged, Problem, Rule
 from schemas.load import load_round
@@ -81,6 +81,7 @@ class Outcome:
     row: ResultRow
     findings: list[Finding]
     traces: Traces | None = None
+    prints: list[LogPrint] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -281,7 +282,8 @@ def _judge_result(result: Result, round: Round, rules: Sequence[Rule]) -> Outcom
     )  # fmt: skip
     # Rules across runs are applied by the parent, which alone sees all of them.
     across = any(rule.target in (RunTrace, ResultTrace) for rule in rules)
-    return Outcome(row, findings, traces_of(result) if across else None)
+    prints = [mark for run in result.runs if (mark := print_of(run)) is not None]
+    return Outcome(row, findings, traces_of(result) if across else None, prints)
 
 
 def clean_facts(facts: list[Any]) -> list[Any]:
@@ -490,6 +492,8 @@ def _examine(
         findings.extend(f for outcome in outcomes for f in outcome.findings)
         rows = [outcome.row for outcome in outcomes]
         findings.extend(_whole(plan, rules, round, rows))
+        for log in _twins([p for outcome in outcomes for p in outcome.prints]):
+            findings.extend(judge(rules, log, round)[0])
     findings.extend(_about_round(options, detected, round))
     if not plan.results:
         findings.append(_nothing(plan, options))
@@ -592,6 +596,16 @@ def _about_round(options: Options, detected: Any, round: Round) -> Iterator[Find
             ".", found=detected.name, required=round.name,
             fix=f"leave --round out, or say --round {detected.name}",
         )  # fmt: skip
+
+
+def _twins(prints: Sequence[LogPrint]) -> Iterator[LogPrint]:
+    """Each performance log with the logs of other systems that are the same."""
+    groups: dict[Any, list[LogPrint]] = {}
+    for log in prints:
+        groups.setdefault((log.division, log.mark), []).append(log)
+    for log in prints:
+        group = groups[log.division, log.mark]
+        yield replace(log, twins=tuple(o.path for o in group if o.system != log.system))
 
 
 def _with_names(place: Place, options: Options) -> Place:

@@ -428,3 +428,33 @@ class Result:
             if document is not None:
                 yield from document.faults
         yield from self.folder.faults
+
+
+@dataclass(frozen=True, slots=True)
+class LogPrint:
+    """What tells one performance run's log from every other, and where else it lies.
+
+    mark: size, date, process, latencies and counts of the log; twins: the logs of other systems
+    of the same division with the same mark.
+    """
+
+    path: str
+    subject: Subject
+    division: str
+    system: tuple[str, str]
+    mark: tuple[Any, ...]
+    twins: tuple[str, ...] = ()
+
+
+def print_of(run: PerformanceRun) -> LogPrint | None:
+    """The print of a performance run; None where its log holds no result to tell it by."""
+    detail = run.detail
+    if detail is None or not detail or detail.get("result_mean_latency_ns") is None:
+        return None
+    keys = ("test_datetime", "power_begin", "result_mean_latency_ns", "result_max_latency_ns",
+            "result_query_count", "generated_query_count")  # fmt: skip
+    mark = (detail.size, tuple(sorted(detail.pids)), *(str(detail.get(key)) for key in keys))
+    result = run.result
+    return LogPrint(
+        detail.path, result.subject, result.division, (result.submitter, result.system.name), mark
+    )

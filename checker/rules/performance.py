@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from checker import metrics
-from checker.model import AccuracyRun, ComplianceRun, PerformanceRun, Result, Run
+from checker.model import AccuracyRun, ComplianceRun, LogPrint, PerformanceRun, Result, Run
 from checker.parse.detail import DetailLog
 from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
 from schemas.round import Round
@@ -1263,4 +1263,19 @@ def performance_accuracy_log_small(run: PerformanceRun, round: Round) -> Iterato
         yield Problem(
             f"{file.path} is {file.size} bytes, at most {limit} bytes are published", path=file.path,
             found=file.size, required=limit,
+        )  # fmt: skip
+
+
+@rule("P149", ERROR)
+def log_of_one_system(log: LogPrint, round: Round) -> Iterator[Problem]:
+    """A performance log belongs to one system.
+
+    Why: a measurement of one system says nothing of another.
+    Fix: put the log of each system's own run into its folder.
+    Source: submission_rules.adoc: results are those of the system that is described.
+    """
+    if log.twins:
+        yield Problem(
+            f"the same log lies in {', '.join(log.twins[:3])}", path=log.path,
+            found=list(log.twins[:10]), required="a log of this system's own",
         )  # fmt: skip

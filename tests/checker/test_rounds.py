@@ -33,9 +33,11 @@ def _assert_good(tree: GoodTree) -> None:
 
 @pytest.mark.parametrize(("round", "benchmark"), CASES)
 def test_good_tree(round: str, benchmark: str, tmp_path: Path) -> None:
-    """Every category, with every scenario that may be submitted; where a system is of both
-    categories, with the required ones."""
+    """Every category, with every scenario that may be submitted; in the newest rounds also systems
+    of both categories, with the required scenarios."""
     for name, category in load_round(round).benchmarks[benchmark].categories.items():
+        if "," in name and round in round_names()[:-3]:
+            continue
         place = "datacenter" if name == "none" else name
         scenarios = None if "," in name else category.allowed
         try:

@@ -24,7 +24,7 @@ REPO = Path(__file__).parents[3]
 TARGETS = {
     model.Tree, model.Submitter, model.System, model.BenchmarkFolder, model.Result,
     model.PerformanceRun, model.AccuracyRun, model.ComplianceTest, model.ComplianceRun,
-    traces.RunTrace, traces.ResultTrace,
+    model.LogPrint, traces.RunTrace, traces.ResultTrace,
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +30,15 @@ def _log(tree: GoodTree, truth: Path, *, right: int) -> None:
     Path(place.accuracy_log).write_text("[\n" + ",\n".join(rows) + "\n]\n")
 
 
+def _second_system(tree: GoodTree) -> None:
+    """The same results once more, under another system's name."""
+    base = tree.root / "closed/Acme"
+    shutil.copytree(base / "results/box1", base / "results/box2")
+    shutil.copy(base / "systems/box1.json", base / "systems/box2.json")
+
+
 BREAKS: dict[str, list[Callable[[GoodTree], object]]] = {
+    "P149": [_second_system],
     "A119": [lambda tree: None],
     "P143": [
         lambda tree: tree.write(
@@ -74,3 +83,14 @@ def test_large_log_beside_the_performance_run(grow: Grow, tmp_path: Path) -> Non
     place = tree.result("Offline").path
     path = f"{place}/performance/run_1/mlperf_log_accuracy.json"
     assert tree.findings() == [("P143", path)]
+
+
+def test_case_059_the_same_logs_under_two_systems(grow: Grow, tmp_path: Path) -> None:
+    tree = grow(**RESNET)
+    BREAKS["P149"][0](tree)
+    report = tree.check()
+    found = [f for f in report.findings if f.rule == "P149"]
+    assert {f.path.split("/")[3] for f in found if f.path} == {"box1", "box2"}
+    assert len(found) == len(report.results)
+    assert {r.status for r in report.results} == {"invalid"}
+    assert {f.rule for f in report.findings if f.severity == "error"} == {"P149"}
