@@ -7,13 +7,15 @@ nothing was checked; 130 interrupted. Standard output carries the report alone.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
+    from checker.distributed import DaskExecutor
     from schemas.report import Report
 
 EXIT_OK, EXIT_ERRORS, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
@@ -137,6 +139,13 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
         "--jobs", type=_positive, metavar="N", help="worker processes (default: one a core)"
     )
     parser.add_argument(
+        "--executor", choices=("local", "dask"), default="local",
+        help="where the work is done: here (default), or on the workers of a Dask cluster",
+    )  # fmt: skip
+    parser.add_argument(
+        "--scheduler", metavar="ADDRESS", help="of the Dask cluster, e.g. tcp://host:8786"
+    )
+    parser.add_argument(
         "--data", action="append", metavar="B=PATH",
         help="ground truth of a benchmark: its accuracy is computed again (may be given several times)",
     )  # fmt: skip
@@ -209,34 +218,71 @@ def _checked(
 ) -> Report:
     import assay
     from checker.archive import BadArchive
+    from checker.distributed import ClusterError
     from checker.engine import Options
     from checker.engine import audit as examine
     from checker.rules import UnknownRule
     from checker.waivers import BadWaivers
     from schemas import UnknownRound, canonical_round_name
 
+    trees = options.trees if hasattr(options, "trees") else [options.tree]
     try:
-        return examine(
-            options.trees if hasattr(options, "trees") else [options.tree],
-            Options(
-                round=canonical_round_name(options.round) if options.round else None,
-                divisions=frozenset(options.division) if options.division else None,
-                submitters=frozenset(options.submitter) if options.submitter else None,
-                select=_names(options.select),
-                ignore=_names(options.ignore),
-                waivers=options.waivers,
-                jobs=options.jobs,
-                data=_data(options),
-                benchmark=options.benchmark,
-                scenario=options.scenario,
-                audit=audit,
-                since=since,
-            ),
-            version=str(assay.__version__),
-            progress=progress,
-        )
-    except (FileNotFoundError, BadArchive, UnknownRule, UnknownRound, BadWaivers) as error:
+        with _executor(options, trees) as executor:
+            return examine(
+                trees,
+                Options(
+                    round=canonical_round_name(options.round) if options.round else None,
+                    divisions=frozenset(options.division) if options.division else None,
+                    submitters=frozenset(options.submitter) if options.submitter else None,
+                    select=_names(options.select),
+                    ignore=_names(options.ignore),
+                    waivers=options.waivers,
+                    jobs=options.jobs or (executor.threads if executor is not None else None),
+                    data=_data(options),
+                    benchmark=options.benchmark,
+                    scenario=options.scenario,
+                    audit=audit,
+                    since=since,
+                ),
+                version=str(assay.__version__),
+                executor=executor,
+                progress=progress,
+            )
+    except (
+        FileNotFoundError,
+        BadArchive,
+        UnknownRule,
+        UnknownRound,
+        BadWaivers,
+        ClusterError,
+    ) as error:
         raise Usage(str(error)) from error
+
+
+@contextlib.contextmanager
+def _executor(options: argparse.Namespace, trees: list[str]) -> Iterator[DaskExecutor | None]:
+    """What carries the work: None for this machine's processes."""
+    if options.executor == "local":
+        if options.scheduler is not None:
+            raise Usage("--scheduler belongs to --executor dask")
+        yield None
+        return
+    if options.scheduler is None:
+        raise Usage("--executor dask needs --scheduler ADDRESS, e.g. tcp://host:8786")
+    from checker.distributed import dask_executor
+
+    roots = [Path(tree) for tree in trees]
+    for root in roots:
+        if not root.exists():
+            raise Usage(f"no such file or folder: {root}")
+        if root.is_file():
+            raise Usage(
+                f"{root}: workers of a cluster read the tree themselves; unpack the archive to a "
+                "folder that all of them see"
+            )
+    needed = [*roots, *(Path(path) for path in _data(options).values())]
+    with dask_executor(options.scheduler, [path.resolve() for path in needed]) as executor:
+        yield executor
 
 
 def _data(options: argparse.Namespace) -> dict[str, str]:

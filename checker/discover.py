@@ -83,7 +83,9 @@ def locate(root: Path, listing: Folder) -> Place:
             return Place("division", division)
         if rest[:1] == ["results"]:
             parts = rest[1:]
-            place: dict[str, Any] = dict(zip(("system", "benchmark", "scenario"), parts, strict=False))
+            place: dict[str, Any] = dict(
+                zip(("system", "benchmark", "scenario"), parts, strict=False)
+            )
             if len(parts) == 1:
                 return replace(Place("system", division, submitter), **place)
             if len(parts) == 2:

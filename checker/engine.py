@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -224,7 +223,7 @@ def _broken(plan: ResultPlan, round: Round, error: BaseException) -> Outcome:
         "X001", "rule-raised", "error",
         clean(f"this result could not be read or judged: {type(error).__name__}: {error}", 2000),
         clean(plan.path), subject=subject,
-        fix="this is a mistake of assay: report it with the folder named here",
+        fix=getattr(error, "fix", "this is a mistake of assay: report it with the folder named here"),
     )  # fmt: skip
     row = ResultRow(
         clean(plan.division), clean(plan.submitter), clean(plan.system), plan.name,
@@ -367,7 +366,7 @@ def run_units(
                 index = waiting[future]
                 try:
                     outcomes[index] = future.result()
-                except BrokenProcessPool:
+                except BrokenExecutor:
                     outcomes[index] = []
                 except Exception as error:
                     outcomes[index] = [_broken(plan, round, error) for plan in chunks[index]]
@@ -589,7 +588,10 @@ def concerns(finding: Finding, row: ResultRow) -> bool:
 
 
 def _about_round(options: Options, detected: Any, round: Round) -> Iterator[Finding]:
-    if options.round and detected.sure and detected.name != round.name:
+    if not options.round or not detected.sure or detected.name == round.name:
+        return
+    # Seeds are the evidence; of rounds that share them either may be meant.
+    if load_round(detected.name).seeds != round.seeds:
         yield Finding(
             "X004", "round-contradicts-tree", "warning",
             f"the tree looks like {detected.name} ({detected.reason}), and {round.name} was asked for",

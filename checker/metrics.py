@@ -97,7 +97,11 @@ def _endpoints_metric(result: Result) -> Metric | None:
     key, unit = rules.metric.key, rules.metric.unit
     if result.scenario in ("SingleStream", "MultiStream"):
         value = endpoints.number("latency", "avg")
-        return None if value is None else Metric("latency.avg", scaled(value, rules.metric.scale), unit)
+        return (
+            None
+            if value is None
+            else Metric("latency.avg", scaled(value, rules.metric.scale), unit)
+        )
     name = "tps" if "token" in key else "qps"
     value = endpoints.number(name)
     return None if value is None else Metric(name, value, unit)

@@ -308,7 +308,10 @@ def dataset_covered(run: AccuracyRun, round: Round) -> Iterator[Problem]:
         )
         return
     enough = min(n for n in (size, other) if n is not None)
-    for key, found in (("effective_accuracy_sample_count", count), ("qsl_reported_total_count", total)):
+    for key, found in (
+        ("effective_accuracy_sample_count", count),
+        ("qsl_reported_total_count", total),
+    ):
         if found is not None and found < enough:
             yield Problem(
                 f"the accuracy run covered {found} samples ({key}), the data set has {size}",
@@ -449,7 +452,11 @@ def accuracy_recomputed(run: AccuracyRun, round: Round) -> Iterator[Problem]:
         stated = metrics.reported(run.text, name, round) if run.text is not None else None
         if stated is None:
             continue
-        decimals = len(stated.text.split(".")[1]) if "." in stated.text and "e" not in stated.text.lower() else 0
+        decimals = (
+            len(stated.text.split(".")[1])
+            if "." in stated.text and "e" not in stated.text.lower()
+            else 0
+        )
         room = max(0.6 * 10.0**-decimals, 1e-6 * abs(value))
         if abs(stated.value - value) > room:
             yield Problem(

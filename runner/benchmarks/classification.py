@@ -95,6 +95,7 @@ def fit(
     batch = fixed_batch(picture)
     return replace(
         benchmark,
+        weights=model.name,
         inputs=(replace(picture, shape=(batch, *recipe.shape)),),
         outputs=(output if batch else open_batch(output),),
         make_dataset=imagenet(recipe),

@@ -50,6 +50,7 @@ def fit(benchmark: Benchmark, model: Path | None, data: Path | None) -> Benchmar
     )
     if model is None:
         return with_text
+    with_text = replace(with_text, weights=model.name)
     if model.is_dir():
         return _two_graphs(with_text, model, corpus)
     return _one_graph(with_text, model, corpus)

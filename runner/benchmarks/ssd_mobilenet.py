@@ -40,6 +40,7 @@ def fit(benchmark: Benchmark, model: Path | None, data: Path | None) -> Benchmar
     batch = fixed_batch(picture)
     return replace(
         benchmark,
+        weights=model.name,
         inputs=(replace(picture, shape=(batch, *recipe.shape)),),
         outputs=outputs,
         make_dataset=coco(recipe, "direct"),

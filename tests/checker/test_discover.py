@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from checker.engine import Options, check
 from checker.parse.reading import list_tree
 from schemas.load import load_round
 from tests.conftest import Grow
-from tests.trees import GoodTree, good_tree
+from tests.trees import DETAIL, GoodTree, good_tree
 
 DEMO: dict[str, Any] = {"round": "demo", "benchmark": "digits", "category": "datacenter"}
 V60 = load_round("v6.0")
@@ -88,8 +89,6 @@ def test_part_of_a_tree(scope: str, round: str, grow: Grow) -> None:
 @pytest.mark.parametrize("scope", SCOPES[2:])
 def test_part_that_was_taken_out(scope: str, grow: Grow, tmp_path: Path) -> None:
     """Copied out of its tree, a part is judged by what it holds; unknown names are said to be so."""
-    import shutil
-
     tree = grow(**DEMO)
     # A result is named by the two folders it stands in, a benchmark by its own folder's name.
     part = tmp_path / "elsewhere/digits" / _scope(tree, scope).name
@@ -99,6 +98,20 @@ def test_part_that_was_taken_out(scope: str, grow: Grow, tmp_path: Path) -> None
     assert errors == []
     assert report.scope == scope
     assert len(report.results) == (1 if scope in ("result", "run") else 2)
+
+
+def test_run_alone_with_its_benchmark_said(grow: Grow, tmp_path: Path) -> None:
+    """X008: a run folder of no known benchmark says that no limits were applied; --benchmark and
+    --scenario apply them."""
+    tree = grow(**DEMO)
+    tree.set_log(tree.result("Server").detail, "effective_min_duration_ms", 1)
+    tree.set_summary(tree.result("Server").summary, "min_duration (ms)", 1)
+    run = tmp_path / "run_1"
+    shutil.copytree(tree.result("Server").performance, run)
+    alone = check(run, Options(jobs=1, round="demo"))
+    assert [(f.rule, f.severity) for f in alone.findings] == [("X008", "warning")]
+    told = check(run, Options(jobs=1, round="demo", benchmark="digits", scenario="Server"))
+    assert [(f.rule, f.path) for f in told.findings] == [("P106", DETAIL)]
 
 
 @pytest.mark.parametrize("scope", ["benchmark", "result", "run"])

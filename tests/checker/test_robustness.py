@@ -87,6 +87,8 @@ def test_every_file_damaged(kind: str, damage: str, grow: Grow) -> None:
     change = DAMAGES[damage]
     wrong = []
     for path in tree.files():
+        if "/images/" in path and not path.endswith("/52.png"):
+            continue  # one of twenty is enough
         place = tree.root / path
         content = place.read_bytes()
         if change is None:

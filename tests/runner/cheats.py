@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -66,7 +65,6 @@ class Lazy(Honest):
     def load(self, benchmark: Benchmark, model: Path | None, dataset: Dataset) -> None:
         super().load(benchmark, model, dataset)
         self._seen: set[int] = set()
-        self._total = len(dataset)
 
     def infer(
         self, feed: Mapping[str, NDArray[Any]], indices: Sequence[int]
@@ -74,6 +72,6 @@ class Lazy(Honest):
         outputs = super().infer(feed, indices)
         again = bool(self._seen & set(indices))
         self._seen.update(indices)
-        if not again or len(self._seen) < self._total // 2 or os.environ.get("HONEST"):
+        if not again or len(self._seen) < 60:
             return outputs
         return [np.roll(outputs[0], 1, axis=1)]

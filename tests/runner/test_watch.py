@@ -48,7 +48,7 @@ def test_an_offline_run_is_hopeless_when_even_a_slow_rest_is_too_short() -> None
 
 
 def test_a_hopeless_server_run_ends_early(tmp_path: Path) -> None:
-    slow = job("Server", backend="tests.runner.cheats:Honest", batch_size=1)
+    slow = job("Server", backend="tests.runner.cheats:Honest", batch_size=2)
     settings = slow.settings.__class__(
         "digits", "Server", min_duration_ms=60_000, target_latency_ms=50, target_qps=8000
     )

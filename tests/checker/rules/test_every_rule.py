@@ -16,9 +16,11 @@ import tests.checker.rules as here
 from checker import model
 from checker.audit import traces
 from checker.rule import FAMILIES, Rule, rules_of
-from checker.rules import MODULES, RULES
+from checker.rules import MODULES, RULES, all_facts
+from checker.rules.tool import ENGINE
 from schemas.load import load_round, round_names
 from schemas.report import SEVERITIES
+from tests.checker.rules.test_tool import ELSEWHERE
 
 REPO = Path(__file__).parents[3]
 TARGETS = {
@@ -49,6 +51,16 @@ def test_rule_is_tested(rule: Rule) -> None:
     assert rule.id in TESTED, (
         f"{rule.id} ({rule.name}) has no entry in a BREAKS table of tests/checker/rules"
     )
+
+
+def test_what_the_engine_finds_is_tested_and_explained() -> None:
+    assert set(ELSEWHERE) == {facts.id for facts in ENGINE}
+    for id, place in ELSEWHERE.items():
+        file, _, name = place.partition("::")
+        text = (Path(here.__path__[0]).parent / file).read_text(encoding="utf-8")
+        assert f"def {name}(" in text and f'"{id}"' in text, place
+    assert {facts.id for facts in all_facts()} == {r.id for r in RULES} | set(ELSEWHERE)
+    assert all(facts.summary and facts.why and facts.fix for facts in all_facts())
 
 
 def test_tables_name_known_rules() -> None:
