@@ -502,6 +502,6 @@ def _stream(search: Search, prober: _Prober, say: Say, scenario: str) -> Found:
 
 
 def _told(probe: Probe) -> str:
-    asked = f"{probe.value:g}"
+    asked = f"{probe.value:g}" if probe.value else "the warm-up's hint"
     length = f"{probe.duration_s:g} s"
     return f"probe {probe.number}, {asked} for {length}: {probe.verdict}; {probe.reason or 'VALID'}"

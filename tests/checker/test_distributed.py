@@ -17,8 +17,8 @@ import pytest
 from assay.cli import main
 from checker import distributed as carrier
 from checker import engine
-from checker.distributed import ClusterError, ClusterLost, DaskExecutor, dask_executor
 from checker.discover import ResultPlan
+from checker.distributed import ClusterError, ClusterLost, DaskExecutor, dask_executor
 from checker.engine import Options, check
 from schemas.report import encode
 from tests.conftest import Grow
