@@ -93,8 +93,8 @@ def _inspect(client: Any, address: str, roots: Sequence[Path], connect_s: float)
     names = [str(root) for root in roots]
     answers: dict[str, Any] = client.run(_unfit, own, names, on_error="return")
     for worker, answer in sorted(answers.items()):
-        if isinstance(answer, ModuleNotFoundError):
-            answer = f"it has no assay ({answer}); install this version there"
+        if "No module named" in str(answer):
+            answer = f"it has no assay ({answer}); install the version that is here"
         if answer is not None:
             raise ClusterError(f"the worker {worker} cannot check: {answer}")
     return sum(client.nthreads().values())

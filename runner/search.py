@@ -82,6 +82,7 @@ class Probe:
     late: int = 0
     reason: str = ""
     seconds: float = 0.0
+    limit_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -316,6 +317,9 @@ class _Prober:
             queries=int(detail.get("result_query_count") or 0),
             late=int(detail.get("result_overlatency_query_count") or 0),
             reason=reason,
+            limit_s=float(detail["effective_target_latency_ns"]) / 1e9
+            if scenario == "Server"
+            else 0,
         )
 
 
@@ -388,8 +392,10 @@ def confirmations(search: Search, found: Found, scenario: str) -> Iterator[float
 def _server(search: Search, prober: _Prober, say: Say, percentile: float) -> Found:
     needed = math.ceil(WORTH * total_queries(0, percentile))
 
+    least = search.probe_s
+
     def try_once(rate: float | None) -> Probe:
-        seconds = search.probe_s if rate is None else max(search.probe_s, needed / rate)
+        seconds = least if rate is None else max(least, needed / rate)
         for factor in _factors(search.longest):
             probe = prober.run(rate, factor * seconds, needed)
             say(_told(probe))
@@ -409,6 +415,8 @@ def _server(search: Search, prober: _Prober, say: Say, percentile: float) -> Fou
             return False
 
     first = try_once(None)
+    # A load that is too high by the tolerance must have the time to make queries late.
+    least = max(least, round(first.limit_s / search.tolerance, 3))
     rate = float(f"{first.value:.4g}")
     low: float | None = rate if first.verdict == "good" else None
     high: float | None = None
