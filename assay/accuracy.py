@@ -97,8 +97,14 @@ def recompute(options: argparse.Namespace, write: Write, say: Write) -> int:
     counted = getattr(result.detail, "total", None)
     short = size is not None and counted is not None and counted < size
     if short:
-        say(f"only {counted} samples were scored; the data set has {size}: this is no whole accuracy run")
-    failed = short or any(not verdict.valid for verdict in result.verdicts) or result.hash_agrees is False
+        say(
+            f"only {counted} samples were scored; the data set has {size}: this is no whole accuracy run"
+        )
+    failed = (
+        short
+        or any(not verdict.valid for verdict in result.verdicts)
+        or result.hash_agrees is False
+    )
     return EXIT_ERRORS if failed else EXIT_OK
 
 

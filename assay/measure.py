@@ -118,6 +118,7 @@ def _user_conf(path: Path | None, least_ms: int, server_limit: bool) -> str:
 
 def _backend_options(options: argparse.Namespace) -> dict[str, Any]:
     given: dict[str, Any] = {
+        "url": list(options.url) or None,
         "threads": options.threads,
         "providers": list(options.provider) if options.provider else None,
         "spinning": None if options.spinning is None else options.spinning == "on",
@@ -126,6 +127,17 @@ def _backend_options(options: argparse.Namespace) -> dict[str, Any]:
     }
     chosen = {name: value for name, value in given.items() if value is not None}
     return {**chosen, **dict(options.backend_option)}
+
+
+def _is_remote(urls: list[str]) -> bool:
+    from assay.cli import Usage
+    from runner import BackendError
+    from runner.backends.kserve import is_remote
+
+    try:
+        return is_remote({"url": urls})
+    except BackendError as error:
+        raise Usage(str(error)) from error
 
 
 def plan_of(options: argparse.Namespace, arguments: list[str] | None = None) -> tuple[Plan, Round]:
@@ -157,7 +169,14 @@ def plan_of(options: argparse.Namespace, arguments: list[str] | None = None) -> 
         target = next((r.target_latency_ns for r in asked if r.target_latency_ns), None)
         if benchmark is not None and benchmark.conf_model == own.loadgen_model:
             target = None  # LoadGen's own configuration has it
-        closed = options.division == "closed"
+        closed = options.division in ("closed", "network")
+        behind = options.backend == "kserve"
+        if options.url and not behind:
+            raise Usage("--url belongs to --backend kserve")
+        if behind and not options.system and _is_remote(options.url):
+            raise Usage("--system NAME is needed: the servers are not this machine")
+        if options.division == "network" and not behind:
+            raise Usage("--division network needs a system behind a network: --backend kserve")
         duration = int(options.min_duration * 1000) if options.min_duration is not None else None
         plan = Plan(
             options.benchmark,
@@ -194,9 +213,10 @@ def plan_of(options: argparse.Namespace, arguments: list[str] | None = None) -> 
                 if options.find_qps
                 else None
             ),
-            workers=options.workers,
+            workers=options.workers or (8 * max(1, len(options.url)) if behind else 1),
             batch_size=options.batch,
-            max_batch=options.max_batch,
+            # A server makes its own batches; what dispatches to it should not.
+            max_batch=options.max_batch or (1 if behind else None),
             batch_deadline_us=options.batch_deadline_us,
             early_stop=not options.no_early_stop,
             command=shlex.join(["assay", *arguments]) if arguments else "",
@@ -290,9 +310,9 @@ def _cautions(plan: Plan, round: Round) -> list[str]:
                 f"{scenario} runs for {plan.min_duration_ms / 1000:g} s; the round asks for "
                 f"{asked.min_duration_ms / 1000:g} s, so that no check will accept it"
             )
-        if asked.compliance and not plan.compliance and plan.division == "closed":
+        if asked.compliance and not plan.compliance and plan.division != "open":
             found.append(
-                f"{scenario} needs {', '.join(asked.compliance)} in the closed division: "
+                f"{scenario} needs {', '.join(asked.compliance)} in the {plan.division} division: "
                 "add --compliance"
             )
     return found

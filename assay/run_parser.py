@@ -84,7 +84,7 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
         "--round", metavar="R",
         help="whose rules and layout apply (default: demo for embedded benchmarks)",
     )  # fmt: skip
-    tree.add_argument("--division", choices=("closed", "open"), default="closed")
+    tree.add_argument("--division", choices=("closed", "open", "network"), default="closed")
     tree.add_argument("--submitter", default="Assay", metavar="NAME")
     tree.add_argument("--system", metavar="NAME", help="default: made from the processor's name")
     tree.add_argument(
@@ -138,11 +138,15 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
 def _execution(group: Any) -> None:
     group.add_argument(
         "--backend", default="onnxruntime", metavar="B",
-        help="onnxruntime (default), dummy, another of the runner's, or 'module:Class'",
+        help="onnxruntime (default), tensorrt, kserve, dummy, or 'module:Class'",
     )  # fmt: skip
     group.add_argument(
         "--backend-option", action="append", type=_option, default=[], metavar="NAME=VALUE",
         help="an option of the backend; may be repeated",
+    )  # fmt: skip
+    group.add_argument(
+        "--url", action="append", default=[], metavar="URL",
+        help="kserve: http://host:port or grpc://host:port of a server; several are balanced",
     )  # fmt: skip
     group.add_argument(
         "--provider", action="append", metavar="EP",
@@ -162,8 +166,8 @@ def _execution(group: Any) -> None:
         "--io-binding", action="store_true", help="bind ONNX Runtime's inputs and outputs by hand"
     )
     group.add_argument(
-        "--workers", type=_whole, default=1, metavar="N",
-        help="inferences at the same time, in Offline and Server (default: 1)",
+        "--workers", type=_whole, metavar="N",
+        help="inferences at the same time, in Offline and Server (default: 1; kserve: 8 a URL)",
     )  # fmt: skip
     group.add_argument("--batch", type=_whole, metavar="N", help="samples in one Offline inference")
     group.add_argument(

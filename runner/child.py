@@ -177,7 +177,12 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
             message = f"the data set cannot load its samples: {type(error).__name__}: {error}"
             channel.fail(DatasetError(message))
 
-    handle = lg.ConstructFastSUT(sut.issue, sut.flush)
+    sut_name = getattr(backend, "sut_name", None)
+    if sut_name is None:
+        handle = lg.ConstructFastSUT(sut.issue, sut.flush)
+    else:
+        # Of what the binding has, only a query dispatch library is asked for a name.
+        handle = lg.ConstructQDL(*_dispatch(sut, sut_name, channel))
     samples = lg.ConstructQSL(total, held, load, library.unload)
     stop = threading.Event()
     began = time.monotonic()
@@ -197,10 +202,27 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     reporter.join()
     sut.close()
     lg.DestroyQSL(samples)
-    lg.DestroyFastSUT(handle)
+    (lg.DestroyFastSUT if sut_name is None else lg.DestroyQDL)(handle)
     framework = backend.framework
+    for warning in getattr(backend, "warnings", ()):
+        channel.send("warning", message=warning)
     backend.close()
     return {"seconds": seconds, "samples": sut.done, "framework": framework, "total": total}
+
+
+def _dispatch(sut: Any, sut_name: Any, channel: Channel) -> tuple[Any, Any, Any]:
+    """The callbacks of a query dispatch library: issue, flush and the name of the SUT."""
+
+    def issue(queries: list[Any]) -> None:
+        sut.issue([query.id for query in queries], [query.index for query in queries])
+
+    def name() -> str:
+        try:
+            return str(sut_name())
+        except BaseException as error:
+            channel.fail(error)
+
+    return issue, sut.flush, name
 
 
 def _warm_up(library: Any, backend: Any, benchmark: Any, batch: int, seconds: float) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 
 class RunnerError(Exception):
@@ -35,6 +35,24 @@ class BackendError(RunnerError):
 
 class InferenceError(RunnerError):
     """An inference raised or gave outputs that no result may rest on."""
+
+
+class LostQuery(InferenceError):
+    """A query that a system behind a network left unanswered."""
+
+    @classmethod
+    def of(cls, reason: str, samples: Sequence[int]) -> LostQuery:
+        """No answer for these samples, by their places in the data set."""
+        return cls(f"sample {_listed(samples)}: {reason}")
+
+    def named(self, ids: Sequence[int]) -> LostQuery:
+        """The same with the ids that LoadGen gave the samples."""
+        return LostQuery(f"lost query {_listed(ids)}, {self}")
+
+
+def _listed(numbers: Sequence[int], most: int = 5) -> str:
+    text = ", ".join(str(number) for number in numbers[:most])
+    return text if len(numbers) <= most else f"{text} and {len(numbers) - most} more"
 
 
 class ResourceError(RunnerError):

@@ -14,7 +14,7 @@ from runner.errors import SettingsError
 from schemas import Round, UnknownRound, load_round
 
 DEFAULT_ROUND = "v6.1"
-DIVISIONS = ("closed", "open")
+DIVISIONS = ("closed", "open", "network")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@=-]*\Z")
 
 
@@ -91,8 +91,11 @@ def places(
     Raises:
         SettingsError: no such division, or a name that is no folder name.
     """
-    if division not in DIVISIONS:
-        raise SettingsError(f"found division {division!r}; asked for {' or '.join(DIVISIONS)}.")
+    if division not in DIVISIONS or division not in round.divisions:
+        known = [name for name in DIVISIONS if name in round.divisions]
+        raise SettingsError(
+            f"found division {division!r}; round {round.name} asks for {' or '.join(known)}."
+        )
     names = {
         "division": division,
         "submitter": check_name(submitter, "submitter"),

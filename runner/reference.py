@@ -39,7 +39,7 @@ class Plan:
         benchmark: a name of the registry, or `module:NAME`.
         out: the submission tree; created, or added to.
         scenarios: any of `SCENARIOS`, in the order to run them.
-        division: "closed" or "open".
+        division: "closed", "open" or "network".
         submitter, system: folder names; the system's is made from the processor if None.
         system_type, status: for the system description.
         backend: "onnxruntime", "dummy" or `module:Class`; `backend_options` override what the
@@ -297,6 +297,8 @@ def _model(plan: Plan, benchmark: Benchmark) -> Path | None:
     """The file or folder of the model; None for the dummy backend."""
     if plan.model is not None or plan.backend == "dummy":
         return plan.model
+    if plan.backend == "kserve" and plan.precision not in benchmark.models:
+        return None  # the model lies on the server
     if _converts(plan, benchmark):
         return benchmark.models["fp32"]
     if plan.precision not in benchmark.models:
@@ -623,6 +625,14 @@ class _Scenario:
 
     def describe(self, division: str, target: Places, framework: str) -> None:
         plan = self.plan
+        remote, network = False, {}
+        if plan.backend == "kserve":
+            from runner.backends.kserve import is_remote, network_fields
+
+            options = _backend_options(plan, self.benchmark)
+            remote = is_remote(options)
+            if division == "network":
+                network = network_fields(options, plan.workers)
         write_system(
             target.system,
             describe_system(
@@ -634,6 +644,8 @@ class _Scenario:
                 status=plan.status,
                 uses_accelerator="CUDA" in framework or "ensorR" in framework,
                 storage=target.home,
+                remote=remote,
+                network=network,
             ),
         )
 

@@ -329,7 +329,7 @@ class _Child:
         (self._staging / "traceback.txt").write_text(event["traceback"], encoding="utf-8")
         kind = getattr(errors, event["kind"], RunFailed)
         message = f"{self._where.text}: {event['message']}"
-        if kind is errors.InferenceError:
+        if issubclass(kind, errors.InferenceError):
             message += " The run was ended there and nothing of it is claimed."
         if kind is errors.HopelessRun:
             raise errors.HopelessRun(message, self._values, self._rate)

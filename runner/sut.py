@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from runner.backends.base import Backend
 from runner.benchmarks.base import Benchmark
-from runner.errors import InferenceError
+from runner.errors import InferenceError, LostQuery
 from runner.qsl import Batches, Library, Scratch
 
 Fail = Callable[[BaseException], NoReturn]
@@ -139,14 +139,20 @@ class Sut:
     def _answer(self, ids: list[int], indices: list[int]) -> None:
         count = len(ids)
         if count == 1:  # all of SingleStream: no detour
-            outputs = self._infer(self._library.single[indices[0]], indices)
+            try:
+                outputs = self._infer(self._library.single[indices[0]], indices)
+            except LostQuery as lost:
+                raise lost.named(ids) from lost
             self._deliver(ids, self._encode(outputs, 1))
             return
         step, start = self._batch_size, 0
         for feed in self._library.batches(indices, step):
             stop = start + step
             part = indices[start:stop]
-            outputs = self._infer(feed, part)
+            try:
+                outputs = self._infer(feed, part)
+            except LostQuery as lost:
+                raise lost.named(ids[start:stop]) from lost
             self._deliver(ids[start:stop], self._encode(outputs, len(part)))
             start = stop
 
@@ -258,7 +264,10 @@ class PoolSut(Sut):
                 for number in numbers:
                     start = number * step
                     part = indices[start : start + step]
-                    outputs = self._infer(batches.feed(number, scratch), part)
+                    try:
+                        outputs = self._infer(batches.feed(number, scratch), part)
+                    except LostQuery as lost:
+                        raise lost.named(ids[start : start + step]) from lost
                     responses.send(ids[start : start + step], self._encode(outputs, len(part)))
                     self._counts[own] += len(part)
         except BaseException as error:
@@ -384,14 +393,20 @@ class ServerSut(Sut):
         scratch: Scratch,
     ) -> None:
         if len(ids) == 1:
-            outputs = self._infer(self._library.single[indices[0]], indices)
+            try:
+                outputs = self._infer(self._library.single[indices[0]], indices)
+            except LostQuery as lost:
+                raise lost.named(ids) from lost
             responses.send(ids, self._encode(outputs, 1))
             self._counts[own] += 1
             return
         step = self._batch_size  # a query may hold more where LoadGen coalesces
         for start in range(0, len(ids), step):
             part = indices[start : start + step]
-            outputs = self._infer(self._library.feed(part, scratch), part)
+            try:
+                outputs = self._infer(self._library.feed(part, scratch), part)
+            except LostQuery as lost:
+                raise lost.named(ids[start : start + step]) from lost
             responses.send(ids[start : start + step], self._encode(outputs, len(part)))
             self._counts[own] += len(part)
 

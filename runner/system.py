@@ -10,12 +10,13 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 UNKNOWN = "not detected; to be filled in by the submitter"
 NONE = "N/A"
+_OF_THE_MACHINE = ("host_", "accelerator")
 _PACKAGES = (
     "numpy",
     "onnxruntime",
@@ -24,6 +25,7 @@ _PACKAGES = (
     "tensorrt",
     "pycuda",
     "cuda-bindings",
+    "tritonclient",
 )
 
 
@@ -162,6 +164,8 @@ def describe_system(
     status: str = "rdi",
     uses_accelerator: bool = False,
     storage: Path | None = None,
+    remote: bool = False,
+    network: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """A system description of this machine with every field that round v6.1 wants.
 
@@ -171,12 +175,15 @@ def describe_system(
         status: "available", "preview" or "rdi" (research, development or internal).
         uses_accelerator: whether the model runs on one; devices that lie idle are only a note.
         storage: whose disk to describe; the working directory's if None.
+        remote: whether the system under test is another machine: what this one is made of is
+            then only a note.
+        network: the fields of the network division.
 
     Returns:
         Field to text; values are strings throughout, since a number 0 counts as empty.
     """
     disk_size, disk_kind = _storage(storage or Path.cwd())
-    network, cards = _network()
+    cabling, cards = _network()
     found = _accelerators()
     used = found if uses_accelerator else []
     # Imported here: that module takes its words from this one.
@@ -187,7 +194,7 @@ def describe_system(
     told = f"{accelerator_notes(nvidia, working)} " if working else ""
     unknown = UNKNOWN if used or working else NONE
     idle = f"Accelerators present but not used: {', '.join(found)}. " if found and not used else ""
-    return {
+    described = {
         "division": division,
         "submitter": submitter,
         "status": status,
@@ -200,7 +207,7 @@ def describe_system(
         "host_memory_configuration": UNKNOWN,
         "host_storage_capacity": disk_size,
         "host_storage_type": disk_kind,
-        "host_networking": network,
+        "host_networking": cabling,
         "host_network_card_count": cards,
         "host_networking_topology": "one node; LoadGen and the system under test share it",
         "accelerators_per_node": str(len(used)),
@@ -223,6 +230,20 @@ def describe_system(
             "garbage collector is off while LoadGen runs."
         ),
     }
+    if remote:
+        processor = _processor()
+        described |= {key: UNKNOWN for key in described if key.startswith(_OF_THE_MACHINE)}
+        described |= {
+            "number_of_nodes": UNKNOWN,
+            "host_networking_topology": "LoadGen's machine and the system under test, by a network",
+            "operating_system": UNKNOWN,
+            "hw_notes": (
+                f"LoadGen ran on another machine: {processor['host_processor_model_name']}, "
+                f"{processor['host_processor_vcpu_count']} threads, {_memory()}, "
+                f"{_operating_system()}. Captured by Assay; fields it could not detect say so."
+            ),
+        }
+    return {**described, **(network or {})}
 
 
 def default_system_name(framework: str) -> str:

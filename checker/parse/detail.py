@@ -282,10 +282,21 @@ def _read_whole(log: DetailLog, data: bytes) -> bool:
         return False
     for index, raw in cut:
         records[index].raw = raw
+    entries = log.entries
+    pids = log.pids
+    # What `add` does, written out: this loop sees every record of every log.
     for number, record in enumerate(records, 1):
         record.line = number
-        record.decoded = _UNSET
-        add(log, record)
+        if record.decoded is not _UNSET:
+            record.decoded = _UNSET
+        metadata = record.metadata
+        found = entries.get(record.key)
+        if found is None and not metadata.is_error:
+            entries[record.key] = [record]
+            pids.add(metadata.pid)
+        else:
+            add(log, record)
+    pids.discard(0)
     log.lines = len(records)
     return True
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 BACKENDS = {
     "onnxruntime": "runner.backends.onnxrt:OnnxRuntime",
     "tensorrt": "runner.backends.trt:TensorRT",
+    "kserve": "runner.backends.kserve:KServe",
     "dummy": "runner.backends.dummy:Dummy",
 }
 

@@ -59,6 +59,17 @@ class Pipeline:
     ) -> Sequence[NDArray[Any]]:
         return self._execute(self._infer, feed, indices)
 
+    @property
+    def sut_name(self) -> Callable[[], str]:
+        """The inner backends' own, where they stand behind a network."""
+        found: Callable[[], str] = next(iter(self._inner.values())).sut_name  # type: ignore[attr-defined]
+        return found
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the inner backends have to say about the run."""
+        return [w for backend in self._inner.values() for w in getattr(backend, "warnings", ())]
+
     def close(self) -> None:
         for backend in self._inner.values():
             backend.close()

@@ -126,6 +126,7 @@ def test_a_result_that_kills_every_worker(
     from schemas.report import decode
 
     good = check(many.root, Options(jobs=1))
+    monkeypatch.setattr(cluster.scheduler, "allowed_failures", 0)
     monkeypatch.setattr(engine, "_work", functools.partial(_always_dies, "box3"))
     report = decode(_checked(cluster, many))
     broken = [f for f in report.findings if f.rule == "X001"]

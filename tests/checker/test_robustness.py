@@ -79,8 +79,16 @@ TREES = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("kind", TREES)
+CASES = [
+    (kind, damage)
+    for kind in TREES
+    for damage in DAMAGES
+    # Layouts differ in where files stand, not in how they are read: three kinds of damage will do.
+    if kind in ("v6.0", "v6.0 power") or damage in ("emptied", "halved", "removed")
+]
+
+
+@pytest.mark.parametrize(("kind", "damage"), CASES)
 def test_every_file_damaged(kind: str, damage: str, grow: Grow) -> None:
     """Each file in turn: an error that names it, and the other result keeps its verdict."""
     tree = grow(**TREES[kind])
