@@ -237,7 +237,8 @@ def _request(
     """The JSON part of a request."""
     inputs = []
     for name, array in feed.items():
-        tensor = {"name": name, "shape": list(array.shape), "datatype": _datatype(array)}
+        tensor: dict[str, Any] = {"name": name, "shape": list(array.shape)}
+        tensor["datatype"] = _datatype(array)
         if binary:
             tensor["parameters"] = {"binary_data_size": array.nbytes}
         else:
