@@ -62,6 +62,7 @@ def bare_http(url: str, batch: int) -> Callable[[], Any]:
     try:
         ask()
     except ValueError:
+        connection.close()
         return lambda: ask(binary=False)
     return ask
 

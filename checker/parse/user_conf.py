@@ -34,13 +34,17 @@ class Setting:
 
 @dataclass(slots=True)
 class Conf:
-    """One conf file: its settings in file order, and lines LoadGen would not understand."""
+    """One conf file: its settings in file order, and lines LoadGen would not understand.
+
+    cut: whether the last line has no end.
+    """
 
     path: str
     settings: list[Setting] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     odd_lines: list[tuple[int, str]] = field(default_factory=list)
     empty: bool = False
+    cut: bool = False
 
     def lookup(self, model: str, scenario: str, key: str) -> Setting | None:
         """The setting LoadGen would use: model.scenario, *.scenario, model.*, *.*."""
@@ -61,6 +65,7 @@ def read_conf(file: File) -> Conf:
         return conf
     conf.faults.extend(faults)
     conf.empty = not text.strip()
+    conf.cut = bool(text) and not text.endswith("\n")
     settings, odd = _parse(text) if len(text) > _CACHED else _parse_cached(text)
     conf.settings.extend(settings)
     conf.odd_lines.extend(odd)

@@ -350,9 +350,13 @@ def user_conf_readable(result: Result, round: Round) -> Iterator[Problem]:
     """
     conf = _conf(result)
     for line, text in conf.odd_lines:
+        # One odd line among settings is a slip; a cut line at the end, or a file without any
+        # setting, is no user.conf.
+        slip = bool(conf.settings) and not (conf.cut and (line, text) == conf.odd_lines[-1])
         yield Problem(
             f"{text[:100]!r} is no setting that LoadGen can read", path=conf.path, line=line,
             found=text[:100], required="model.scenario.key = value",
+            severity=WARNING if slip else None,
         )  # fmt: skip
 
 
