@@ -25,7 +25,7 @@ def _bytes(line: Line, what: str) -> Callable[[int, int], None]:
 
 def _round_of(benchmark: str, asked: str | None) -> tuple[Round | None, str]:
     """The round whose gate applies and the benchmark's name in it."""
-    from assay.cli import Usage
+    from assay.status import Usage
     from checker.discover import benchmark_name
     from schemas import UnknownRound, load_round, round_names
 
@@ -60,7 +60,7 @@ def gates_of(round: Round, benchmark: str) -> list[Gate]:
 
 def recompute(options: argparse.Namespace, write: Write, say: Write) -> int:
     """Run ``assay accuracy``: 0 the gate is reached, 1 it is not, 2 it cannot be computed."""
-    from assay.cli import EXIT_ERRORS, EXIT_OK, EXIT_USAGE, Usage
+    from assay.status import EXIT_ERRORS, EXIT_OK, EXIT_USAGE, Usage
     from checker.accuracy import registry
     from checker.accuracy.problem import AccuracyError
 
@@ -110,7 +110,7 @@ def recompute(options: argparse.Namespace, write: Write, say: Write) -> int:
 
 def _compare(options: argparse.Namespace, write: Write) -> int:
     """Two detection logs beside each other: 0 the same score, 1 different ones."""
-    from assay.cli import EXIT_ERRORS, EXIT_OK, Usage
+    from assay.status import EXIT_ERRORS, EXIT_OK, Usage
     from checker.accuracy import detection, registry
     from checker.accuracy.problem import AccuracyError
 
@@ -155,7 +155,7 @@ def _compare(options: argparse.Namespace, write: Write) -> int:
 
 def truncate(options: argparse.Namespace, write: Write, say: Write) -> int:
     """Run ``assay truncate``: show the plan, carry it out unless ``--dry-run``."""
-    from assay.cli import EXIT_ERRORS, EXIT_OK, EXIT_USAGE, Usage
+    from assay.status import EXIT_ERRORS, EXIT_OK, EXIT_USAGE, Usage
     from checker.accuracy import truncate as chores
     from checker.accuracy.problem import AccuracyError
 

@@ -14,17 +14,21 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from assay.status import (
+    EXIT_ERRORS,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_USAGE,
+    Usage,
+    exit_status,
+)
+
 if TYPE_CHECKING:
     from checker.distributed import DaskExecutor
     from schemas.report import Report
 
-EXIT_OK, EXIT_ERRORS, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
 
 _DIVISIONS = ("closed", "open", "network")
-
-
-class Usage(Exception):
-    """What was asked for cannot be done; the message says what can."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -296,15 +300,6 @@ def _data(options: argparse.Namespace) -> dict[str, str]:
     if pairs and options.backup is not None:
         pairs[""] = str(options.backup.resolve())
     return pairs
-
-
-def exit_status(report: Report, *, strict: bool = False) -> int:
-    """The exit status that a report asks for."""
-    if any(f.rule == "X003" and f.waived is None for f in report.findings):
-        return EXIT_USAGE
-    if report.summary.errors or (strict and report.summary.warnings):
-        return EXIT_ERRORS
-    return EXIT_OK
 
 
 def _formats(options: argparse.Namespace) -> list[tuple[Path | None, str]]:

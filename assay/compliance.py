@@ -10,7 +10,7 @@ Write = Callable[[str], None]
 
 def verify(options: argparse.Namespace, write: Write, say: Write) -> int:
     """Run the command: 0 the test passes, 1 it fails, 2 it cannot be known."""
-    from assay.cli import EXIT_ERRORS, EXIT_OK, EXIT_USAGE, Usage
+    from assay.status import EXIT_ERRORS, EXIT_OK, EXIT_USAGE, Usage
     from checker import compliance
     from checker.discover import benchmark_name, canonical_scenario
     from schemas import UnknownRound, load_round

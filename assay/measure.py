@@ -62,7 +62,7 @@ def _numbers(event: Event) -> str:
 
 
 def _round_and_benchmark(name: str, asked: str | None) -> tuple[Round, Benchmark | None]:
-    from assay.cli import Usage
+    from assay.status import Usage
     from checker.discover import benchmark_name
     from schemas import UnknownRound, load_round, round_names
 
@@ -82,7 +82,7 @@ def _round_and_benchmark(name: str, asked: str | None) -> tuple[Round, Benchmark
 
 
 def _scenarios(asked: list[str] | None, benchmark: Benchmark | None) -> tuple[str, ...]:
-    from assay.cli import Usage
+    from assay.status import Usage
     from runner import SCENARIOS
 
     wanted = asked or [s for s in SCENARIOS if benchmark is None or s in benchmark.scenarios]
@@ -98,7 +98,7 @@ def _scenarios(asked: list[str] | None, benchmark: Benchmark | None) -> tuple[st
 
 def _user_conf(path: Path | None, least_ms: int, server_limit: bool) -> str:
     """A user.conf's text, linted under its own name."""
-    from assay.cli import Usage
+    from assay.status import Usage
     from runner import SettingsError, parse_user_conf
 
     if path is None:
@@ -130,7 +130,7 @@ def _backend_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _is_remote(urls: list[str]) -> bool:
-    from assay.cli import Usage
+    from assay.status import Usage
     from runner import BackendError
     from runner.backends.kserve import is_remote
 
@@ -142,7 +142,7 @@ def _is_remote(urls: list[str]) -> bool:
 
 def plan_of(options: argparse.Namespace, arguments: list[str] | None = None) -> tuple[Plan, Round]:
     """The measurement that the command line asks for, with its round's gate and durations."""
-    from assay.cli import Usage
+    from assay.status import Usage
     from runner import Plan, Search, SettingsError, get_benchmark
 
     try:
@@ -230,7 +230,7 @@ def plan_of(options: argparse.Namespace, arguments: list[str] | None = None) -> 
 
 def _measured(plan: Plan, listener: Listener, write: Write, say: Write) -> list[Outcome]:
     """Run the plan; every outcome is written as it comes, so that Ctrl-C loses none."""
-    from assay.cli import Usage
+    from assay.status import Usage
     from runner import RunnerError, iter_benchmark
 
     outcomes: list[Outcome] = []
@@ -270,7 +270,7 @@ def _lines(outcomes: list[Outcome]) -> str:
 
 def run(options: argparse.Namespace, write: Write, say: Write) -> int:
     """Run ``assay run``: 0 every scenario valid, 1 some not, 2 cannot be done, 130 interrupted."""
-    from assay.cli import EXIT_ERRORS, EXIT_OK, Usage
+    from assay.status import EXIT_ERRORS, EXIT_OK, Usage
     from runner import RunnerError, foresee
 
     plan, round = plan_of(options, sys.argv[1:] if sys.argv[1:2] == ["run"] else None)
@@ -320,7 +320,7 @@ def _cautions(plan: Plan, round: Round) -> list[str]:
 
 def quantize(options: argparse.Namespace, write: Write, say: Write) -> int:
     """Run ``assay quantize``: 0 the gate is met, 1 it is missed, 2 it cannot be done."""
-    from assay.cli import EXIT_ERRORS, EXIT_OK, Usage
+    from assay.status import EXIT_ERRORS, EXIT_OK, Usage
     from runner import RunnerError
     from runner.quantize import quantize as make
 
@@ -353,7 +353,7 @@ def demo(options: argparse.Namespace, write: Write, say: Write) -> int:
     """Run ``assay demo``: measure, check and report the embedded benchmark."""
     import assay
     import reports
-    from assay.cli import EXIT_ERRORS, EXIT_OK, Usage, exit_status
+    from assay.status import EXIT_ERRORS, EXIT_OK, Usage, exit_status
     from checker.engine import Options, check
     from schemas import load_round
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 import numpy as np
 
 from runner import Job, RunSettings, measure
@@ -36,11 +37,13 @@ def bare_http(url: str, batch: int) -> Callable[[], Any]:
                     "parameters": {"binary_data_size": x.nbytes}}],
         "outputs": [{"name": "logits", "parameters": {"binary_data": True}}],
     }).encode()  # fmt: skip
-    plain = json.dumps({
-        "inputs": [{"name": INPUT, "shape": list(x.shape), "datatype": "FP32",
-                    "data": x.ravel().tolist()}],
-        "outputs": [{"name": "logits"}],
-    }).encode()  # fmt: skip
+
+    def plain() -> bytes:
+        tensor = {"name": INPUT, "shape": list(x.shape), "datatype": "FP32"}
+        return msgspec.json.encode(
+            {"inputs": [{**tensor, "data": x.ravel().tolist()}], "outputs": [{"name": "logits"}]}
+        )
+
     connection = http.client.HTTPConnection(urlsplit(url).netloc)
     name = "Inference-Header-Content-Length"
 
@@ -48,7 +51,7 @@ def bare_http(url: str, batch: int) -> Callable[[], Any]:
         headers = {"Content-Type": "application/octet-stream", name: str(len(head))}
         body = head + x.tobytes()
         if not binary:
-            headers, body = {"Content-Type": "application/json"}, plain
+            headers, body = {"Content-Type": "application/json"}, plain()
         connection.request("POST", "/v2/models/digits/infer", body, headers)
         answer = connection.getresponse()
         content, told = answer.read(), answer.getheader(name)

@@ -6,16 +6,21 @@ Paths of several trees are told apart by a first part, the tree's name; one tree
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from checker.audit.traces import Field, ResultTrace, RunTrace, Traces
-from checker.engine import Examined, judge
+from checker.judging import judge
 from checker.rule import Rule
 from schemas.load import load_round
 from schemas.report import Finding, Report
 from schemas.report import Result as ResultRow
+
+if TYPE_CHECKING:
+    from checker.engine import Examined
 
 TARGETS = (RunTrace, ResultTrace)
 
@@ -68,7 +73,4 @@ def relabelled(examined: Examined, label: str) -> Examined:
         for run in traces.runs:
             run.tree = label
             run.path = put(run.path)
-    return Examined(
-        examined.round, examined.detected_from, examined.place, examined.tree, rows, findings,
-        examined.traces, label,
-    )  # fmt: skip
+    return replace(examined, rows=rows, findings=findings, label=label)

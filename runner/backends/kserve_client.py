@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote, urlsplit
 
+import msgspec
+
 from runner.errors import BackendError, InferenceError
 
 if TYPE_CHECKING:
@@ -170,20 +172,20 @@ class _Http:
     ) -> list[NDArray[Any]]:
         path = _model_path(name, version) + "/infer"
         if not binary:
-            body = json.dumps(_request(feed, outputs, binary=False)).encode()
+            body = msgspec.json.encode(_request(feed, outputs, binary=False))
             content, told = self._send("POST", path, body, _JSON)
         else:
             # What a request says of its tensors is the same for all of one size.
             kind = tuple((key, array.dtype, array.shape) for key, array in feed.items())
             head = self._heads.get(kind)
             if head is None:
-                head = json.dumps(_request(feed, outputs, binary=True)).encode()
+                head = msgspec.json.encode(_request(feed, outputs, binary=True))
                 self._heads[kind] = head
             body = b"".join([head, *(array.tobytes() for array in feed.values())])
             content, told = self._send("POST", path, body, {**_BINARY, LENGTH: str(len(head))})
         try:
             return _unpack(content, int(told) if told else len(content), outputs)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (msgspec.MsgspecError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise InferenceError(f"the answer cannot be read: {_line(error)}") from error
 
     def _read(self, path: str) -> dict[str, Any]:
@@ -255,7 +257,7 @@ def _unpack(content: bytes, length: int, outputs: Sequence[str]) -> list[NDArray
     import numpy as np
 
     found: dict[str, NDArray[Any]] = {}
-    for tensor in json.loads(content[:length])["outputs"]:
+    for tensor in msgspec.json.decode(content[:length])["outputs"]:
         dtype = NUMPY[tensor["datatype"]]
         size = (tensor.get("parameters") or {}).get("binary_data_size")
         if size is None:

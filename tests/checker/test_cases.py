@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from assay.cli import exit_status
+from assay.status import exit_status
 from checker.parse.accuracy_txt import read_accuracy
 from checker.parse.reading import File
 from reports import render

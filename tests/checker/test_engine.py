@@ -12,7 +12,8 @@ import pytest
 
 import assay
 from checker import engine, rules
-from checker.engine import Options, check, concerns, finding_order, judge, set_order
+from checker.engine import Options, check, concerns, finding_order, set_order
+from checker.judging import judge
 from checker.model import Result
 from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
 from checker.rules import RULES, UnknownRule, find_rule, select_rules

@@ -1,0 +1,23 @@
+"""How a command ends: its exit status, and the error that is the user's to mend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from schemas.report import Report
+
+EXIT_OK, EXIT_ERRORS, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
+
+
+class Usage(Exception):
+    """What was asked for cannot be done; the message says what can."""
+
+
+def exit_status(report: Report, *, strict: bool = False) -> int:
+    """The exit status that a report asks for."""
+    if any(f.rule == "X003" and f.waived is None for f in report.findings):
+        return EXIT_USAGE
+    if report.summary.errors or (strict and report.summary.warnings):
+        return EXIT_ERRORS
+    return EXIT_OK
