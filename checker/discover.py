@@ -101,7 +101,7 @@ def locate(root: Path, listing: Folder) -> Place:
         return Place("run", tail=tail)
     if {"results"} & lower and ({"systems"} & lower or _has_result(listing.folder("results"), 3)):
         return Place("submitter", submitter=names[-1] if names else UNKNOWN)
-    if _RESULT_FOLDERS & lower:
+    if _has_result(listing, 0):
         return replace(Place("result"), **_named(names, 3))
     if _has_result(listing, 1):
         return replace(Place("benchmark"), **_named(names, 2))
@@ -133,7 +133,10 @@ def _has_result(folder: Folder | None, depth: int) -> bool:
     if folder is None:
         return False
     if depth == 0:
-        return bool({n.lower() for n in folder.folders} & _RESULT_FOLDERS)
+        return any(
+            name.lower() in _RESULT_FOLDERS and any(_LOGS & set(f.files) for f in below.walk())
+            for name, below in folder.folders.items()
+        )
     return any(_has_result(child, depth - 1) for child in folder.folders.values())
 
 
