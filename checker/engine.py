@@ -7,13 +7,14 @@ of workers.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -45,10 +46,6 @@ from schemas.round import Round
 _CHUNK = 6
 
 Progress = Callable[[int, int], None]
-
-
-class UsageError(ValueError):
-    """What was asked for makes no sense; the message says what would."""
 
 
 @dataclass(frozen=True)
@@ -94,12 +91,6 @@ class Examined:
     findings: list[Finding]
     traces: list[Traces]
     label: str = ""
-
-
-class Judge(Protocol):
-    """Applies rules to one thing."""
-
-    def __call__(self, subject: Any) -> tuple[list[Finding], int, list[str]]: ...
 
 
 def _work(
@@ -162,7 +153,6 @@ def _judge_result(result: Result, round: Round, rules: Sequence[Rule]) -> Outcom
         findings.extend(found)
         applied += count
         skipped.extend(not_applied)
-    bad = any(f.severity == "error" for f in findings)
     weights = result.measurements.fields.get("weight_data_types") if result.measurements else None
     row = ResultRow(
         division=clean(result.division),
@@ -172,11 +162,10 @@ def _judge_result(result: Result, round: Round, rules: Sequence[Rule]) -> Outcom
         directory=clean(result.directory),
         scenario=clean(result.scenario_folder),
         category=result.category,
-        status="invalid" if bad else "valid",
+        status="valid",  # until `_with_status` has seen every finding, waivers included
         metric=_finite(metrics.metric_of(result)),
         accuracy=[
-            msgspec.structs.replace(s, value=s.value) for s in metrics.accuracy_of(result)
-            if s.value == s.value and abs(s.value) != float("inf")
+            score for score in metrics.accuracy_of(result) if math.isfinite(score.value)
         ],
         inferred_from=clean(result.inferred_from),
         power=_finite(metrics.power_of(result)),
@@ -220,9 +209,7 @@ def _weights(value: Any) -> str | None:
 
 
 def _finite(metric: Any) -> Any:
-    if metric is None or metric.value != metric.value or abs(metric.value) == float("inf"):
-        return None
-    return metric
+    return metric if metric is not None and math.isfinite(metric.value) else None
 
 
 @contextmanager
@@ -312,8 +299,8 @@ def check(
 ) -> Report:
     """Check one tree (a folder or an archive) and return everything that was found.
 
-    Raises UsageError for options that make no sense and FileNotFoundError when there is no such
-    tree; never for what the tree holds.
+    Raises FileNotFoundError when there is no such tree and UnknownRule, UnknownRound, BadWaivers or
+    BadArchive for what was asked for; never for what the tree holds.
     """
     return audit([root], options, version=version, executor=executor, progress=progress)
 
@@ -401,7 +388,7 @@ def _examine(
         findings = [*archive_findings]
         findings.extend(f for outcome in outcomes for f in outcome.findings)
         rows = [outcome.row for outcome in outcomes]
-        findings.extend(_whole(plan, rules, round, rows))
+        findings.extend(_whole(plan, rules, round))
         for log in _twins([p for outcome in outcomes for p in outcome.prints]):
             findings.extend(judge(rules, log, round)[0])
     findings.extend(_about_round(options, detected, round))
@@ -443,9 +430,7 @@ def finding_order(finding: Finding) -> tuple[Any, ...]:
             msgspec.json.encode(finding))  # fmt: skip
 
 
-def _whole(
-    plan: Plan, rules: Sequence[Rule], round: Round, rows: list[ResultRow]
-) -> Iterator[Finding]:
+def _whole(plan: Plan, rules: Sequence[Rule], round: Round) -> Iterator[Finding]:
     """Judge what is larger than one result: the tree, submitters, systems, benchmarks."""
     tree = plan.tree
     categories: dict[tuple[str, str, str], str | None] = {}

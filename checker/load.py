@@ -174,7 +174,6 @@ def _load_measurements(result: Result, round: Round) -> None:
     official = folder.files.get("mlperf.conf")
     if official is not None:
         result.mlperf_conf = read_conf(official)
-    result.readme = folder.files.get("README.md")
 
 
 def _load_compliance(result: Result, round: Round) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from checker.model import AccuracyRun, PerformanceRun, Result
+from checker.model import AccuracyRun, PerformanceRun, Result, Run
 from checker.parse.accuracy_txt import AccuracyText, Reported
 from checker.parse.detail import DetailLog
 from schemas.report import AccuracyScore, Limits, Metric, RunFacts
@@ -261,7 +261,7 @@ def facts_of(result: Result) -> list[RunFacts]:
                 kind=run.kind,
                 path=run.path,
                 started=detail.text("test_datetime"),
-                duration_s=_duration(run),
+                duration_s=_seconds(run),
                 loadgen_version=run.loadgen_version,
                 scenario=run.scenario,
                 mode=run.mode,
@@ -282,7 +282,7 @@ def facts_of(result: Result) -> list[RunFacts]:
         facts.append(
             RunFacts(
                 kind=test.name, path=run_.path, started=run_.detail.text("test_datetime"),
-                duration_s=_duration(run_), loadgen_version=run_.loadgen_version,
+                duration_s=_seconds(run_), loadgen_version=run_.loadgen_version,
                 scenario=run_.scenario, mode=run_.mode,
                 validity=run_.detail.text("result_validity"),
                 query_count=run_.detail.integer("result_query_count"),
@@ -297,14 +297,5 @@ def _numbers(detail: DetailLog, template: str) -> dict[str, float]:
     return {p: v for p, v in values.items() if v is not None and math.isfinite(v)}
 
 
-def _duration(run: object) -> float | None:
-    from checker.parse.power import seconds_of
-
-    detail = getattr(run, "detail", None)
-    if detail is None:
-        return None
-    begin, end = detail.text("power_begin"), detail.text("power_end")
-    if begin is None or end is None:
-        return None
-    first, last = seconds_of(begin), seconds_of(end)
-    return round(last - first, 3) if first is not None and last is not None else None
+def _seconds(run: Run) -> float | None:
+    return None if run.lasted is None else round(run.lasted, 3)

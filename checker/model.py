@@ -13,6 +13,7 @@ from checker.parse.accuracy_log import LogEnds
 from checker.parse.accuracy_txt import AccuracyText
 from checker.parse.detail import DetailLog
 from checker.parse.documents import Document
+from checker.parse.power import seconds_of
 from checker.parse.reading import Fault, File, Folder
 from checker.parse.summary import SummaryLog
 from checker.parse.user_conf import Conf
@@ -215,6 +216,16 @@ class Run:
         return f"0{version}" if version.startswith(".") else version
 
     @property
+    def lasted(self) -> float | None:
+        """Seconds between LoadGen's power_begin and power_end; None when either is missing."""
+        if self.detail is None:
+            return None
+        begin, end = self.detail.text("power_begin"), self.detail.text("power_end")
+        first = seconds_of(begin) if begin is not None else None
+        last = seconds_of(end) if end is not None else None
+        return last - first if first is not None and last is not None else None
+
+    @property
     def rules(self) -> Scenario | None:
         """The round's limits for what was run: the folder's scenario, or where the result is
         inferred the scenario it is inferred from."""
@@ -346,7 +357,6 @@ class Result:
     measurements: Document | None = None
     user_conf: Conf | None = None
     mlperf_conf: Conf | None = None
-    readme: File | None = None
     compliance_path: str | None = None
     compliance_folder: Folder | None = None
     tests: dict[str, ComplianceTest] = field(default_factory=dict)

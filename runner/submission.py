@@ -27,6 +27,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from checker.accuracy.truncate import KEPT, LIMIT, MARK, stated_hash
 from runner import logs
 from runner.benchmarks.base import Benchmark, Score
 from runner.compliance import ComplianceRun
@@ -35,10 +36,6 @@ from runner.layout import Places, check_name
 from runner.run import Measurement
 
 __all__ = ["Paper", "check_name", "truncate_accuracy_log", "write_result", "write_system"]
-
-LIMIT = 10_240  # bytes of accuracy log that a submission may hold
-KEPT = 4_096  # bytes kept of each end of a longer one
-GAP = b"\n\n...\n\n"
 
 
 @dataclass(frozen=True)
@@ -82,9 +79,10 @@ def truncate_accuracy_log(folder: Path) -> str:
     """
     log, text = folder / logs.ACCURACY, folder / "accuracy.txt"
     try:
-        signed = re.search(r"^hash=([0-9a-f]{64})$", text.read_text("utf-8"), re.MULTILINE)
-        if signed:
-            return signed[1]
+        text.stat()  # an absent one is an error, not a text without a hash
+        signed = stated_hash(text)
+        if signed is not None:
+            return signed
         digest = hashlib.sha256()
         with log.open("rb") as stream:
             while block := stream.read(1 << 20):
@@ -99,7 +97,7 @@ def truncate_accuracy_log(folder: Path) -> str:
             lines.write(f"hash={digest.hexdigest()}\n")
         if size > LIMIT:
             shorter = log.with_name(log.name + ".shorter")
-            shorter.write_bytes(head + GAP + tail)
+            shorter.write_bytes(head + MARK + tail)
             shorter.replace(log)
     except OSError as error:
         raise OutputError(

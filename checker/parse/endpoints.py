@@ -32,13 +32,7 @@ class Endpoints:
 
     def number(self, *keys: str) -> float | None:
         """A finite or infinite number of result_summary.json; None when it is no number."""
-        value = self.measured(*keys)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return None
-        try:
-            return float(value)
-        except OverflowError:
-            return math.inf
+        return as_number(self.measured(*keys))
 
     def percentile(self, quantity: str, percent: float, *, early: bool = False) -> float | None:
         """A percentile of ``ttft``, ``tpot`` or ``latency`` in ns; keys ``99`` and ``99.0`` agree."""
@@ -53,6 +47,16 @@ class Endpoints:
             if same and isinstance(value, int | float) and not isinstance(value, bool):
                 return float(value)
         return None
+
+
+def as_number(value: Any) -> float | None:
+    """A JSON or YAML number as a float, infinite when it is too large; None when it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def _dig(value: Any, keys: tuple[str, ...]) -> Any:

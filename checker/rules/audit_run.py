@@ -23,7 +23,7 @@ from checker.parse.detail import DetailLog, Entry
 from checker.parse.power import seconds_of
 from checker.parse.reading import Unreadable, sha256_of
 from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
-from checker.rules.performance import measured_duration, same_value
+from checker.rules.performance import same_value
 from schemas import round_names
 from schemas.load import load_round
 from schemas.round import Round
@@ -147,7 +147,7 @@ def min_duration_follows(run: PerformanceRun | ComplianceRun, round: Round) -> I
         lasted = (count - 1) * 1e9 / rate if rate else None
         formula = "(queries - 1) / rate with overhead >= min_duration"
     else:
-        seconds = measured_duration(run)
+        seconds = run.lasted
         lasted = seconds * 1e9 if seconds is not None else None
         formula = "power_end - power_begin >= min_duration"
         if not round.number or round.number < (2, 0):
@@ -174,7 +174,7 @@ def offline_rate_by_clock(run: PerformanceRun | ComplianceRun, round: Round) -> 
     look = _measured(run, "Offline")
     rate = look.number("result_samples_per_second")
     per_query = look.integer("generated_samples_per_query")
-    seconds = measured_duration(run)
+    seconds = run.lasted
     look.text("power_begin"), look.text("power_end")
     if not rate or not per_query or not seconds or seconds <= 0:
         raise NotJudged
@@ -213,7 +213,7 @@ def single_stream_by_clock(run: PerformanceRun | ComplianceRun, round: Round) ->
     mean = look.number("result_mean_latency_ns")
     longest = look.number("result_max_latency_ns")
     rate = look.number("result_qps_with_loadgen_overhead")
-    seconds = measured_duration(run)
+    seconds = run.lasted
     look.text("power_begin"), look.text("power_end")
     if not count or mean is None or longest is None or seconds is None:
         raise NotJudged
@@ -247,7 +247,7 @@ def server_by_clock(run: PerformanceRun | ComplianceRun, round: Round) -> Iterat
     scheduled = look.number("result_scheduled_samples_per_sec")
     completed = look.number("result_completed_samples_per_sec")
     longest = look.number("result_max_latency_ns")
-    seconds = measured_duration(run)
+    seconds = run.lasted
     look.text("power_begin"), look.text("power_end")
     if not count or count < 2 or not scheduled or longest is None or seconds is None:
         raise NotJudged

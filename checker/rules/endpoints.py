@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 from checker.model import Result
 from checker.parse.documents import Document
-from checker.parse.endpoints import Endpoints
+from checker.parse.endpoints import Endpoints, as_number
 from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
 from schemas.round import Round
 
@@ -175,7 +174,7 @@ def endpoints_duration(result: Result, round: Round) -> Iterator[Problem]:
     if rules is None:
         raise NotJudged
     if endpoints.config is not None:
-        asked = _number(endpoints.setting("settings", "runtime", "min_duration_ms"))
+        asked = as_number(endpoints.setting("settings", "runtime", "min_duration_ms"))
         if asked is not None and not asked >= rules.min_duration_ms:
             yield Problem(
                 f"min_duration_ms is {asked:g}, the round asks for at least {rules.min_duration_ms}",
@@ -189,15 +188,6 @@ def endpoints_duration(result: Result, round: Round) -> Iterator[Problem]:
             path=_path(result, round, "performance"), pointer="/duration_ns", found=lasted,
             required=rules.min_duration_ms * 1_000_000,
         )  # fmt: skip
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
 
 
 @rule("P157", ERROR, needs=("endpoints.summary", "rules"))
@@ -290,7 +280,7 @@ def endpoints_accuracy_complete(result: Result, round: Round) -> Iterator[Proble
                 required=True,
             )
         counts = entry.get("response_counts")
-        missing = _number(counts.get("missing")) if isinstance(counts, dict) else None
+        missing = as_number(counts.get("missing")) if isinstance(counts, dict) else None
         if missing:
             yield Problem(
                 f"{missing:g} answers are missing in accuracy_scores[{index}]",
@@ -299,7 +289,7 @@ def endpoints_accuracy_complete(result: Result, round: Round) -> Iterator[Proble
                 found=missing,
                 required=0,
             )
-        unit = _number(entry.get("unit_samples"))
+        unit = as_number(entry.get("unit_samples"))
         scored += int(unit) if unit is not None and math.isfinite(unit) else 0
     if size is not None and scored and scored < size:
         yield Problem(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from checker import metrics
+from checker.early_stopping import minimum_queries
 from checker.model import AccuracyRun, ComplianceRun, LogPrint, PerformanceRun, Result, Run
 from checker.parse.detail import DetailLog
 from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
@@ -13,9 +14,8 @@ from schemas.round import Round
 
 UNCOMMITTED = "Loadgen built with uncommitted changes"
 _SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
-_EARLY_STOPPING_MINIMUM = {"SingleStream": 64, "MultiStream": 662}
-"""Fewest queries from which an early-stopping estimate can be made at confidence 0.99: the
-smallest n with I_p(n, 1) <= 0.01 for p = 0.9 and 0.99."""
+_EARLY_STOPPING = {"SingleStream": 0.9, "MultiStream": 0.99}
+"""The percentile that early stopping estimates."""
 # LoadGen prints doubles with six significant digits; quotients of two such need twice the room.
 _REL = 2e-5
 
@@ -218,7 +218,7 @@ def duration_reached(run: PerformanceRun, round: Round) -> Iterator[Problem]:
             line=detail.line("result_min_duration_met"), found=False, required=True,
         )  # fmt: skip
     asked = detail.number("effective_min_duration_ms")
-    lasted = measured_duration(run)
+    lasted = run.lasted
     if asked is None or lasted is None or not math.isfinite(asked):
         return
     # Server ends when its last query was scheduled; one query's latency and the clock's
@@ -231,19 +231,6 @@ def duration_reached(run: PerformanceRun, round: Round) -> Iterator[Problem]:
             f"the run lasted {lasted:.3f} s, at least {asked / 1000:g} s were set", path=run.detail_path,
             line=detail.line("power_end"), found=lasted, required=asked / 1000,
         )  # fmt: skip
-
-
-def measured_duration(run: Run) -> float | None:
-    """Seconds between LoadGen's power_begin and power_end; None when either is missing."""
-    from checker.parse.power import seconds_of
-
-    detail = run.detail
-    if detail is None:
-        return None
-    begin, end = detail.text("power_begin"), detail.text("power_end")
-    first = seconds_of(begin) if begin is not None else None
-    last = seconds_of(end) if end is not None else None
-    return last - first if first is not None and last is not None else None
 
 
 @rule("P108", ERROR, needs=("detail", "result.benchmark"))
@@ -439,8 +426,8 @@ def early_stopping_minimum(run: PerformanceRun, round: Round) -> Iterator[Proble
     Source: inference_rules.adoc, "Early stopping": the table of query counts.
     """
     rules = run.rules
-    needed = _EARLY_STOPPING_MINIMUM.get(run.scenario or "")
-    if _is_ranging(run) or rules is None or not rules.early_stopping or needed is None:
+    estimated = _EARLY_STOPPING.get(run.scenario or "")
+    if _is_ranging(run) or rules is None or not rules.early_stopping or estimated is None:
         raise NotJudged
     if rules.percentile is not None and run.scenario == "SingleStream" and rules.percentile > 0.9:
         raise NotJudged
@@ -448,6 +435,7 @@ def early_stopping_minimum(run: PerformanceRun, round: Round) -> Iterator[Proble
     count = detail.integer("result_query_count")
     if count is None:
         raise NotJudged
+    needed = minimum_queries(estimated)
     if count < needed:
         yield Problem(
             f"{count} queries were processed, {run.scenario} needs at least {needed} for early stopping",
@@ -1214,7 +1202,7 @@ def offline_interval(run: PerformanceRun, round: Round) -> Iterator[Problem]:
     """
     detail = _detail(run)
     longest = detail.number("result_max_latency_ns")
-    lasted = measured_duration(run)
+    lasted = run.lasted
     if _is_ranging(run) or run.scenario != "Offline" or detail.format == "text":
         raise NotJudged
     if not longest or lasted is None:
