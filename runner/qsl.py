@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from runner.datasets import Dataset
 from runner.errors import DatasetError
+
+Feed = Mapping[str, NDArray[Any]]
+"""Input name to array, one row per sample."""
 
 Scratch = dict[str, NDArray[Any]]
 """Memory for gathered batches by input name; each thread has its own."""
@@ -20,16 +23,25 @@ class Library:
 
     LoadGen issues loaded samples in loading order again and again in Offline, so a batch is
     usually a slice and costs no copy.
+
+    Attributes:
+        bind: a backend's way to make a feed ready once that is used again and again, with the
+            memory of its outputs; set by a SUT that infers in one thread alone, before the load.
+        bind_size: samples in the batches that `load` makes ready; it does where batches of that
+            size divide the samples loaded, because else every batch is another one.
+        single: sample index to a feed of one: nothing is built inside a SingleStream query.
     """
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
+        self.bind: Callable[[Feed], Feed] | None = None
+        self.bind_size = 0
+        self._bound: dict[tuple[int, int] | None, Feed] = {}
         self._arrays: dict[str, NDArray[Any]] = {}
         self._scratch: Scratch = {}
         # Sample index to row; an array, because a whole Offline query is looked up at once.
         self._rows: NDArray[np.int64] = np.full(len(dataset), -1, np.int64)
-        # Sample index to a ready feed of one: nothing is built inside a SingleStream query.
-        self.single: dict[int, Mapping[str, NDArray[Any]]] = {}
+        self.single: dict[int, Feed] = {}
 
     def load(self, indices: Sequence[int]) -> None:
         """Load these samples in place of those loaded before.
@@ -39,7 +51,7 @@ class Library:
         """
         arrays = self._dataset.load(indices)
         self._rows[:] = -1
-        self._arrays, self._scratch = {}, {}
+        self._arrays, self._scratch, self._bound = {}, {}, {}
         for name, array in arrays.items():
             if len(array) != len(indices):
                 raise DatasetError(
@@ -48,28 +60,34 @@ class Library:
                 )
             self._arrays[name] = np.ascontiguousarray(array)
         self._rows[np.asarray(indices, np.int64)] = np.arange(len(indices))
+        bind, size, count = self.bind or (lambda feed: feed), self.bind_size, len(indices)
         self.single = {
-            index: {name: array[row : row + 1] for name, array in self._arrays.items()}
-            for row, index in enumerate(indices)
+            index: bind(_slice(self._arrays, row, row + 1)) for row, index in enumerate(indices)
         }
+        if self.bind is not None and size > 1 and count % size == 0:
+            self._bound = {
+                (row, row + size): bind(_slice(self._arrays, row, row + size))
+                for row in range(0, count, size)
+            }
 
     def unload(self, indices: Sequence[int]) -> None:
         """Forget everything: LoadGen unloads exactly what it loaded."""
         self._dataset.unload(indices)
         self._rows[:] = -1
-        self._arrays = {}
+        self._arrays, self._bound = {}, {}
         self.single = {}
 
-    def batches(self, indices: Sequence[int], size: int) -> Iterator[Mapping[str, NDArray[Any]]]:
+    def batches(self, indices: Sequence[int], size: int) -> Iterator[Feed]:
         """These samples as model inputs, `size` at a time; views where they are neighbours.
 
         A batch is good until the next one is asked for.
         """
         batches = self.split(indices, size)
         for number in range(len(batches)):
-            yield batches.feed(number, self._scratch)
+            ready = self._bound.get(batches.slices[number])
+            yield ready or batches.feed(number, self._scratch)
 
-    def feed(self, indices: Sequence[int], scratch: Scratch) -> Mapping[str, NDArray[Any]]:
+    def feed(self, indices: Sequence[int], scratch: Scratch) -> Feed:
         """These samples as one batch, copied: for queries that come in no order."""
         return _gather(self._arrays, self._rows[np.asarray(indices, np.int64)], scratch)
 
@@ -82,6 +100,10 @@ class Batches:
     """The samples of one query, `size` at a time.
 
     Everything that does not depend on a batch is found once: an Offline query has thousands.
+
+    Attributes:
+        slices: for each batch its first and last row + 1 where it is a slice of what was loaded;
+            None where its rows are scattered.
     """
 
     def __init__(
@@ -92,30 +114,35 @@ class Batches:
         self._size = size
         count = len(rows)
         starts = np.arange(0, count, size)
-        # Where neighbours end; a batch with no seam inside is a slice of what was loaded.
+        stops = np.minimum(starts + size, count)
+        # Where neighbours end; a batch with no seam inside is a slice.
         seams = np.append(np.flatnonzero(np.diff(rows) != 1) + 1, count)
-        following = seams[np.searchsorted(seams, starts, side="right")]
-        self._sliced: list[bool] = (following >= np.minimum(starts + size, count)).tolist()
-        self._first: list[int] = rows[starts].tolist()
+        whole = seams[np.searchsorted(seams, starts, side="right")] >= stops
+        first = rows[starts]
+        self.slices: list[tuple[int, int] | None] = [
+            (low, high) if sliced else None
+            for low, high, sliced in zip(
+                first.tolist(), (first + stops - starts).tolist(), whole.tolist(), strict=True
+            )
+        ]
 
     def __len__(self) -> int:
-        return len(self._first)
+        return len(self.slices)
 
-    def feed(self, number: int, scratch: Scratch) -> Mapping[str, NDArray[Any]]:
+    def feed(self, number: int, scratch: Scratch) -> Feed:
         """Batch `number`, good until `scratch` is used for the next one."""
-        size = self._size
-        start = number * size
-        stop = min(start + size, len(self._rows))
-        if self._sliced[number]:
-            first = self._first[number]
-            last = first + stop - start
-            return {name: array[first:last] for name, array in self._arrays.items()}
-        return _gather(self._arrays, self._rows[start:stop], scratch)
+        rows = self.slices[number]
+        if rows is not None:
+            return _slice(self._arrays, *rows)
+        start = number * self._size
+        return _gather(self._arrays, self._rows[start : start + self._size], scratch)
 
 
-def _gather(
-    arrays: Mapping[str, NDArray[Any]], rows: NDArray[np.int64], scratch: Scratch
-) -> Mapping[str, NDArray[Any]]:
+def _slice(arrays: Mapping[str, NDArray[Any]], first: int, last: int) -> Feed:
+    return {name: array[first:last] for name, array in arrays.items()}
+
+
+def _gather(arrays: Mapping[str, NDArray[Any]], rows: NDArray[np.int64], scratch: Scratch) -> Feed:
     """Scattered rows, copied to memory that is kept: fresh pages cost more than the copy."""
     count = len(rows)
     feed = {}

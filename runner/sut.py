@@ -27,9 +27,10 @@ from runner.qsl import Batches, Library, Scratch
 
 Fail = Callable[[BaseException], NoReturn]
 RECENT = 4096  # latencies of Server kept for the progress line
-GATHERED = 2048  # Offline's answers handed over at once, at most
-GATHERED_S = 0.02  # and how long they are gathered
-Answers = tuple[list[int], "NDArray[Any] | list[NDArray[Any]]"]
+GATHERED_S = 0.005  # how long Offline's answers are gathered, at most
+ANSWER_S = 2.5e-6  # and how much of an inference's time an answer may take of that; see OfflineSut
+WAITING = 4  # hand-overs that may wait
+Outputs = tuple[list[int], Sequence[NDArray[Any]]]
 
 
 class Responses:
@@ -39,9 +40,10 @@ class Responses:
     copies the data before it returns, so the buffer behind them can be used again.
     """
 
-    def __init__(self, complete: Callable[[list[Any]], None], response: Callable[..., Any]) -> None:
+    def __init__(self, complete: Callable[[list[Any]], None], response: type[Any]) -> None:
         self._complete = complete
         self._response = response
+        self._set_id: Callable[[Any, int], None] = response.id.__set__
         self._stride = 0
         self._buffer: NDArray[np.uint8] = np.empty(0, np.uint8)
         self._bytes = self._buffer.data
@@ -75,8 +77,7 @@ class Responses:
             self._complete([first])
             return
         batch = self._ready if count == len(self._ready) else self._ready[:count]
-        for ready, i in zip(batch, ids, strict=True):
-            ready.id = i
+        deque(map(self._set_id, batch, ids), maxlen=0)  # a third faster than a loop
         self._complete(batch)
 
     def _prepare(self, stride: int, count: int) -> None:
@@ -94,6 +95,7 @@ class Sut:
         library: the loaded samples.
         batch_size: most samples in one inference.
         fail: called with the first error, in the thread where it happened; must not return.
+        workers: inferences that may run at once.
     """
 
     def __init__(
@@ -103,10 +105,14 @@ class Sut:
         library: Library,
         batch_size: int,
         fail: Fail,
+        workers: int = 1,
     ) -> None:
         self._encode = benchmark.encode
         self._infer = backend.infer
         self._library = library
+        # Bound feeds share the memory of their outputs.
+        library.bind = getattr(backend, "bind", None) if workers == 1 else None
+        library.bind_size = 0
         self._batch_size = batch_size
         self._fail = fail
         self._responses = self._make_responses()
@@ -145,15 +151,19 @@ class Sut:
                 raise lost.named(ids) from lost
             self._deliver(ids, self._encode(outputs, 1))
             return
+        for part, outputs in self._inferred(ids, indices):
+            self._deliver(part, self._encode(outputs, len(part)))
+
+    def _inferred(self, ids: list[int], indices: list[int]) -> Iterator[Outputs]:
+        """Queries and the model's outputs, a batch at a time; the next is begun when asked for."""
         step, start = self._batch_size, 0
         for feed in self._library.batches(indices, step):
             stop = start + step
-            part = indices[start:stop]
             try:
-                outputs = self._infer(feed, part)
+                outputs = self._infer(feed, indices[start:stop])
             except LostQuery as lost:
                 raise lost.named(ids[start:stop]) from lost
-            self._deliver(ids[start:stop], self._encode(outputs, len(part)))
+            yield ids[start:stop], outputs
             start = stop
 
     def _deliver(self, ids: list[int], payload: NDArray[Any] | list[NDArray[Any]]) -> None:
@@ -162,11 +172,13 @@ class Sut:
 
 
 class OfflineSut(Sut):
-    """Hands answers over in a second thread, while the next batches are being inferred.
+    """Encodes and hands answers over in a second thread, while the next batch is being inferred.
 
-    LoadGen takes half a microsecond for each; a backend lets other threads run meanwhile.  The
-    answers of short batches are gathered first: whenever the two threads want the interpreter at
-    once, one sleeps, and waking it costs as much as a short inference.
+    LoadGen takes half a microsecond and more for each, most of it under the interpreter's lock,
+    which an inference does not need; and after an inference the caches of its core hold nothing
+    of numpy.  But an inference that ends while the other thread has the lock falls asleep, and
+    waking it costs as much as a short inference.  So no more answers are handed over at once than
+    the next inference leaves time for, and no fewer than make the other thread worth waking.
     """
 
     def __init__(
@@ -178,38 +190,47 @@ class OfflineSut(Sut):
         fail: Fail,
     ) -> None:
         super().__init__(benchmark, backend, library, batch_size, fail)
-        # Bounded: large answers must not pile up if inference is faster than LoadGen.
-        self._queue: queue.Queue[list[Answers] | None] = queue.Queue(maxsize=4)
-        self._gathered: list[Answers] = []
-        self._count = 0
-        self._handed = time.perf_counter()
+        library.bind_size = batch_size
+        self._counts = [0, 0]
+        self._own = self._make_responses()
+        self._queue: queue.SimpleQueue[list[Outputs] | None] = queue.SimpleQueue()
         self._worker = threading.Thread(target=self._work, name="offline-answers", daemon=True)
         self._worker.start()
-
-    def issue(self, ids: list[int], indices: list[int]) -> None:
-        super().issue(ids, indices)
-        self._hand_over()
 
     def close(self) -> None:
         self._queue.put(None)
         self._worker.join()
 
-    def _deliver(self, ids: list[int], payload: NDArray[Any] | list[NDArray[Any]]) -> None:
-        self._gathered.append((ids, payload))
-        self._count += len(ids)
-        if self._count >= GATHERED or time.perf_counter() - self._handed > GATHERED_S:
-            self._hand_over()
+    def _answer(self, ids: list[int], indices: list[int]) -> None:
+        clock, used_again = time.perf_counter, self._library.bind is not None
+        gathered: list[Outputs] = []
+        count = 0
+        handed = before = clock()
+        for part, outputs in self._inferred(ids, indices):
+            now = clock()
+            gathered.append((part, [o.copy() for o in outputs] if used_again else outputs))
+            count += len(part)
+            if count * ANSWER_S >= now - before or now - handed >= GATHERED_S:
+                self._hand_over(gathered)
+                gathered, count, handed = [], 0, now
+            before = now
+        self._hand_over(gathered)
 
-    def _hand_over(self) -> None:
-        if self._gathered:
-            self._queue.put(self._gathered)
-        self._gathered, self._count = [], 0
-        self._handed = time.perf_counter()
+    def _hand_over(self, gathered: list[Outputs]) -> None:
+        if self._queue.qsize() < WAITING:
+            self._queue.put(gathered)
+        else:  # LoadGen is the slower of the two; large answers must not pile up
+            self._complete(gathered, self._own, 1)
+
+    def _complete(self, gathered: list[Outputs], responses: Responses, counter: int) -> None:
+        for ids, outputs in gathered:
+            responses.send(ids, self._encode(outputs, len(ids)))
+            self._counts[counter] += len(ids)
 
     def _work(self) -> None:
         try:
             while (gathered := self._queue.get()) is not None:
-                super()._deliver(*_joined(gathered))
+                self._complete(gathered, self._responses, 0)
         except BaseException as error:
             self._fail(error)
 
@@ -229,7 +250,7 @@ class PoolSut(Sut):
         fail: Fail,
         workers: int,
     ) -> None:
-        super().__init__(benchmark, backend, library, batch_size, fail)
+        super().__init__(benchmark, backend, library, batch_size, fail, workers)
         self._queue: queue.SimpleQueue[
             tuple[list[int], list[int], Batches, Iterator[int]] | None
         ] = queue.SimpleQueue()
@@ -274,22 +295,11 @@ class PoolSut(Sut):
             self._fail(error)
 
 
-def _joined(gathered: list[Answers]) -> Answers:
-    """Several batches' answers as one."""
-    if len(gathered) == 1:
-        return gathered[0]
-    ids = [i for part, _ in gathered for i in part]
-    rows = [payload for _, payload in gathered if not isinstance(payload, list)]
-    if len(rows) == len(gathered) and len({(row.dtype, row.shape[1:]) for row in rows}) == 1:
-        return ids, np.concatenate(rows)
-    return ids, [answer for _, payload in gathered for answer in payload]
-
-
 class ServerSut(Sut):
     """Queues queries; workers answer as many at once as are waiting.
 
     Args:
-        workers: inferences that may run at once.
+        workers: as in `Sut`; each is a thread.
         deadline_us: how long the first query of a batch may wait for more to come; 0: not at all.
         limit_s: the latency limit, to count what was late.
 
@@ -309,7 +319,7 @@ class ServerSut(Sut):
         deadline_us: float = 0.0,
         limit_s: float = float("inf"),
     ) -> None:
-        super().__init__(benchmark, backend, library, batch_size, fail)
+        super().__init__(benchmark, backend, library, batch_size, fail, workers)
         self._queue: queue.SimpleQueue[tuple[list[int], list[int], float] | None]
         self._queue = queue.SimpleQueue()
         self._deadline = deadline_us * 1e-6

@@ -1,4 +1,10 @@
-"""What executes a model: three methods."""
+"""What executes a model: three methods, and a fourth that a backend may have.
+
+`bind(feed)` gives the same samples in the form that `infer` takes fastest; it is called while
+LoadGen loads samples, for feeds that will come again and again, by a SUT that infers in one thread
+alone.  It may do what a system does with samples that lie in its memory, and nothing that belongs
+to an inference.
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from runner.errors import BackendError
 
 if TYPE_CHECKING:
@@ -17,12 +19,25 @@ if TYPE_CHECKING:
 
 CPU = "CPUExecutionProvider"
 _LEVELS = ("disable", "basic", "extended", "all")
+_DTYPES = {
+    "tensor(float)": "float32", "tensor(float16)": "float16", "tensor(double)": "float64",
+    "tensor(int64)": "int64", "tensor(int32)": "int32", "tensor(uint8)": "uint8",
+    "tensor(int8)": "int8", "tensor(bool)": "bool",
+}  # fmt: skip
 
 
 def provider_name(short: str) -> str:
     """ONNX Runtime's name of a provider: "cpu" and "CPUExecutionProvider" are the same."""
     known = {"cpu": CPU, "cuda": "CUDAExecutionProvider", "tensorrt": "TensorrtExecutionProvider"}
     return known.get(short.lower(), short)
+
+
+class _Bound(dict[str, Any]):
+    """A feed whose memory the session knows already, and that of its outputs."""
+
+    __slots__ = ("binding", "outputs")
+    binding: Any
+    outputs: list[NDArray[Any]]
 
 
 class OnnxRuntime:
@@ -61,6 +76,8 @@ class OnnxRuntime:
         self._io_binding = io_binding
         self._bindings = threading.local()
         self._session: Any = None
+        # Rows of a batch to the memory of its outputs; None where binding does not do.
+        self._rooms: dict[int, list[NDArray[Any]] | None] = {}
         self.framework = "ONNX Runtime"
 
     @classmethod
@@ -125,6 +142,7 @@ class OnnxRuntime:
         self._outputs = [tensor.name for tensor in benchmark.outputs]
         self._session = session
         self._run = session.run
+        self._run_bound = session.run_with_iobinding
         self.framework = (
             f"ONNX Runtime {onnxruntime.__version__} ({', '.join(self._providers)}, "
             f"{self._threads or 'default'} intra-op threads, "
@@ -151,9 +169,64 @@ class OnnxRuntime:
                 "come from another device than the one named."
             )
 
+    def bind(self, feed: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+        """The same samples, made ready once: a call takes some 10 us less.
+
+        The outputs of all bound feeds of one size lie in the same memory, so one thread at a time
+        may infer with them.  With a device the feed is given back as it is: its copy to the device
+        belongs to the inference.
+        """
+        import onnxruntime
+
+        rows = len(next(iter(feed.values()), ()))
+        if rows not in self._rooms:
+            self._rooms[rows] = self._room(feed, rows)
+        room = self._rooms[rows]
+        if room is None:
+            return feed
+        bound = _Bound(feed)
+        bound.binding = self._session.io_binding()
+        for name, array in feed.items():
+            # No copy: the arrays stay alive in `bound`.
+            bound.binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(array))
+        for name, array in zip(self._outputs, room, strict=True):
+            bound.binding.bind_output(
+                name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data
+            )
+        bound.outputs = room
+        return bound
+
+    def _room(self, feed: Mapping[str, NDArray[Any]], rows: int) -> list[NDArray[Any]] | None:
+        """Memory for the outputs of such a feed, if the graph says how much that is."""
+        if self._providers != [CPU] or rows == 0:
+            return None
+        inputs = self._session.get_inputs()
+        shapes = {tensor.name: tensor.shape for tensor in self._session.get_outputs()}
+        types = {tensor.name: tensor.type for tensor in self._session.get_outputs()}
+        batch = inputs[0].shape[0] if inputs and inputs[0].shape else None
+        room = []
+        for name in self._outputs:
+            shape, dtype = shapes[name], _DTYPES.get(types[name])
+            known = all(isinstance(size, int) for size in shape[1:])
+            if dtype is None or batch is None or not shape or shape[0] != batch or not known:
+                return None  # what comes depends on the data, as with non-maximum suppression
+            room.append(np.empty((rows, *shape[1:]), dtype))
+        # Graphs that declare other shapes than they give are about; the runtime lets them.
+        try:
+            given = self._run(self._outputs, feed)
+        except Exception:
+            return None  # it raises again where an inference is asked for, and is said to be one
+        fits = all(
+            a.shape == b.shape and a.dtype == b.dtype for a, b in zip(room, given, strict=True)
+        )
+        return room if fits else None
+
     def infer(
         self, feed: Mapping[str, NDArray[Any]], indices: Sequence[int]
     ) -> Sequence[NDArray[Any]]:
+        if type(feed) is _Bound:
+            self._run_bound(feed.binding)
+            return feed.outputs
         if self._io_binding:
             return self._infer_bound(feed)
         outputs: Sequence[NDArray[Any]] = self._run(self._outputs, feed)
@@ -173,7 +246,8 @@ class OnnxRuntime:
 
     def close(self) -> None:
         self._session = None
-        self._run = None
+        self._run = self._run_bound = None
+        self._rooms = {}
 
 
 def _verify_signature(session: Any, benchmark: Benchmark, model: Path) -> None:

@@ -20,6 +20,7 @@ from runner.errors import InferenceError, RunFailed
 
 MODELS = Path(__file__).parent / "models"
 CLASSES = 10
+ANSWERS = [np.array((label,), np.int32) for label in range(CLASSES)]
 
 
 def encode(outputs: Sequence[NDArray[Any]], count: int) -> NDArray[np.int32]:
@@ -36,12 +37,10 @@ def encode(outputs: Sequence[NDArray[Any]], count: int) -> NDArray[np.int32]:
         raise InferenceError(
             f"found logits of shape {list(logits.shape)}; asked for [{count}, {CLASSES}]."
         )
-    if count == 1:  # SingleStream: a tenth of what the general way costs
-        best = int(logits.argmax())
-        winner = logits.item(best)
-        if not math.isfinite(winner):
-            raise InferenceError(f"found a logit that is {winner}; asked for finite numbers.")
-        return np.array((best,), np.int32)
+    if count == 1:  # SingleStream: numpy's code has left the caches by then, 15 us to have it back
+        row: list[float] = logits.tolist()[0]
+        if math.isfinite(sum(row)):
+            return ANSWERS[row.index(max(row))]
     chosen = logits.argmax(1)
     if not np.isfinite(logits[np.arange(count), chosen]).all():
         raise InferenceError("found logits that are NaN or infinite; asked for finite numbers.")
@@ -89,7 +88,8 @@ DIGITS = Benchmark(
     score=score,
     payload_bytes=4,
     performance_sample_count=500,
-    batch_size=128,
+    batch_size=125,  # divides the 500 samples, so that the batches are always the same
+    server_batch_size=1,  # 125 at once take as long as 125 alone
     # A model of 30 us an image loses more by waking a second thread than it gains.
     backend_options={"onnxruntime": {"threads": 1}},
 )

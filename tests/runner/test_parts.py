@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ import runner
 from runner import benchmark_names, default_system_name, describe_system, get_benchmark
 from runner.backends import make_backend
 from runner.backends.onnxrt import OnnxRuntime
+from runner.benchmarks.base import Tensor
 from runner.benchmarks.digits import DIGITS, encode
+from runner.benchmarks.graph import Graph
 from runner.datasets.digits import Digits, preprocess
 from runner.errors import BackendError, DatasetError, InferenceError, SettingsError
 from runner.qsl import Library
@@ -215,7 +218,55 @@ def test_library_gives_views_of_neighbours_and_copies_of_others() -> None:
     assert not library.single
 
 
+def test_a_bound_feed_gives_what_a_plain_one_gives() -> None:
+    dataset = Digits()
+    backend = OnnxRuntime(threads=1)
+    backend.load(DIGITS, DIGITS.models["fp32"], dataset)
+    samples = dataset.load(range(40))
+    for first, last in ((0, 1), (7, 8), (0, 20), (20, 40)):
+        feed = {"image": samples["image"][first:last]}
+        bound = backend.bind(feed)
+        assert bound is not feed and dict(bound) == feed
+        (plain,) = backend.infer(feed, range(first, last))
+        for _ in range(2):
+            (found,) = backend.infer(bound, range(first, last))
+            assert np.array_equal(found, plain)
+    backend.close()
+
+
+def test_what_cannot_be_bound_is_inferred_as_it_is(tmp_path: Path) -> None:
+    def loaded(name: str, declared: Sequence[int | str]) -> OnnxRuntime:
+        g = Graph(name)
+        picture = g.input("image", "float32", ("N", 1, 28, 28))
+        # A graph whose sizes come from the data: nobody can tell that a declared one is wrong.
+        rows = g.add("Shape", picture, start=0, end=1)
+        shape = g.add("Concat", rows, g.add("Cast", g.weight([784.0]), to=7), axis=0)
+        g.add("Reshape", picture, shape, name="logits")
+        g.output("logits", "float32", declared)
+        path = tmp_path / f"{name}.onnx"
+        g.save(path)
+        backend = OnnxRuntime(threads=1, optimization="disable")
+        backend.load(benchmark, path, dataset)
+        return backend
+
+    dataset = Digits()
+    feed = dataset.load(range(3))
+    benchmark = replace(DIGITS, outputs=(Tensor("logits", (None, None), "float32"),))
+    for name, declared, binds in (
+        ("right", ("N", 784), True),
+        ("unknown", ("N", "K"), False),
+        ("another-batch", ("M", 784), False),
+        ("wrong", ("N", 10), False),
+    ):
+        backend = loaded(name, declared)
+        ready = backend.bind(feed)
+        assert (ready is not feed) == binds
+        assert backend.infer(ready, range(3))[0].shape == (3, 784)
+
+
 class _Response:
+    __slots__ = ("data", "id", "size")
+
     def __init__(self, id: int, data: int, size: int) -> None:
         self.id, self.data, self.size = id, data, size
 

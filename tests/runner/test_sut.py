@@ -18,7 +18,7 @@ from runner.backends import make_backend
 from runner.benchmarks.digits import DIGITS
 from runner.datasets.digits import Digits
 from runner.qsl import Library
-from runner.sut import PoolSut, Responses, ServerSut, Sut
+from runner.sut import OfflineSut, PoolSut, Responses, ServerSut, Sut
 from tests.runner.test_run import job
 
 
@@ -57,6 +57,8 @@ class Answers:
         self.sizes: dict[int, int] = {}
 
         class Response:
+            __slots__ = ("id", "size")
+
             def __init__(self, id: int, data: int, size: int) -> None:
                 self.id, self.size = id, size
 
@@ -144,6 +146,85 @@ def test_a_coalesced_query_is_cut_into_batches(
     sut.close()
     assert sorted(answers.sizes) == list(range(11))
     assert [len(batch) for batch in backend.batches] == [4, 4, 3]
+
+
+class Reused(Backend):
+    """Gives the same memory for the outputs of every bound feed, as a backend may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bound = 0
+        self._room = np.empty((20, 10), np.float32)
+
+    def bind(self, feed: Any) -> Any:
+        self.bound += 1
+        return {**feed, "bound": True}
+
+    def infer(self, feed: Any, indices: Sequence[int]) -> list[NDArray[Any]]:
+        (found,) = super().infer(feed, indices)
+        if "bound" not in feed:
+            return [found]
+        self._room[: len(found)] = found
+        return [self._room[: len(found)]]
+
+
+@pytest.mark.parametrize("size", [20, 30])
+def test_offline_answers_outlive_the_memory_they_came_in(
+    size: int, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend, seen = Reused(), dict[int, int]()
+
+    def send(self: Responses, ids: Sequence[int], payload: Any) -> None:
+        time.sleep(0.001)  # the next batches are through before this one is read
+        seen.update(zip(ids, payload.tolist(), strict=True))
+
+    monkeypatch.setattr(Responses, "send", send)
+    sut = OfflineSut(DIGITS, backend, library, size, fail)
+    library.load(range(200))
+    # Every feed of one, and the batches where they divide the 200 samples.
+    assert backend.bound == 200 + (200 // size if size == 20 else 0)
+    indices = [k % 200 for k in range(800)]
+    sut.issue([1000 + k for k in range(800)], indices)
+    sut.close()
+    assert seen == {1000 + k: backend.labels[index] for k, index in enumerate(indices)}
+    assert sut.done == 800
+
+
+def test_where_loadgen_is_slow_answers_do_not_pile_up(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend, waiting, most = Backend(), threading.Event(), [0]
+    threads = set()
+
+    def send(self: Responses, ids: Sequence[int], payload: Any) -> None:
+        threads.add(threading.current_thread().name)
+        if threading.current_thread().name == "offline-answers":
+            waiting.wait()  # what LoadGen never does for so long
+        else:
+            most[0] = max(most[0], sut._queue.qsize())
+
+    monkeypatch.setattr(Responses, "send", send)
+    sut = OfflineSut(DIGITS, backend, library, 10, fail)
+    threading.Timer(0.5, waiting.set).start()
+    sut.issue(list(range(2000)), [k % 200 for k in range(2000)])
+    sut.close()
+    assert most[0] == 4
+    assert len(threads) == 2 and sut.done == 2000
+
+
+def test_only_one_thread_may_use_bound_feeds(library: Library) -> None:
+    backend = Reused()
+    for sut in (
+        PoolSut(DIGITS, backend, library, 20, fail, 2),
+        ServerSut(DIGITS, backend, library, 20, fail, workers=2),
+    ):
+        library.load(range(200))
+        sut.close()
+    assert backend.bound == 0
+    sut = ServerSut(DIGITS, backend, library, 20, fail)
+    library.load(range(200))
+    sut.close()
+    assert backend.bound == 200
 
 
 def test_the_options_of_onnx_runtime() -> None:
