@@ -190,7 +190,7 @@ def add_quantize_options(quantize: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     quantize.add_argument(
         "--calibration-list", type=Path, metavar="FILE",
-        help="sample indices, one a line, in place of the benchmark's calibration samples",
+        help="samples by index or file name, one a line, in place of the benchmark's own list",
     )  # fmt: skip
     quantize.add_argument(
         "--op-types", metavar="T,…",
@@ -203,6 +203,10 @@ def add_quantize_options(quantize: argparse.ArgumentParser) -> None:
     quantize.add_argument(
         "--method", choices=("minmax", "percentile", "entropy"), default="minmax",
         help="how activation ranges are taken from the samples (default: minmax)",
+    )  # fmt: skip
+    quantize.add_argument(
+        "--reduce-range", action="store_true",
+        help="weights of 7 bits: the same accuracy on every processor, also without VNNI",
     )  # fmt: skip
     quantize.add_argument(
         "--data", type=Path, metavar="FOLDER", help="the data set (default: the benchmark's own)"

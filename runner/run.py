@@ -116,7 +116,7 @@ def measure(job: Job, folder: Path, progress: Progress | None = None) -> Measure
     job.settings.conf()
     batch_size = benchmark.batch_size
     if job.settings.scenario == "Server":
-        batch_size = benchmark.server_batch_size
+        batch_size = 1 if job.backend in benchmark.unbatched else benchmark.server_batch_size
     whole = replace(
         job,
         batch_size=job.batch_size or batch_size,

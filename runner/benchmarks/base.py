@@ -76,6 +76,7 @@ class Benchmark:
         performance_sample_count: samples held in memory in a performance run.
         batch_size: samples in one inference in Offline.
         server_batch_size: most samples in one inference in Server.
+        unbatched: backends on which Server is faster without batches.
         backend_options: by backend name, options that suit this model if the user sets none.
         parts: the graphs of a model that has several; a model is then a folder.
         execute: how the model is run where that is more than calling its one graph (which has the
@@ -103,6 +104,7 @@ class Benchmark:
     performance_sample_count: int
     batch_size: int = 32
     server_batch_size: int = 8
+    unbatched: tuple[str, ...] = ()
     backend_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     parts: Mapping[str, Part] = field(default_factory=dict)
     execute: Execute | None = None

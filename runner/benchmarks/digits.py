@@ -79,7 +79,7 @@ DIGITS = Benchmark(
     ),
     quantization=(
         "Static post-training quantisation with onnxruntime.quantization: QDQ form, INT8 "
-        "activations and INT8 weights (per channel), ranges by minimum and maximum over 100 "
+        "activations and INT8 weights of 7 bits (per channel), ranges by minimum and maximum over 100 "
         "training images (the array 'calibration' of runner/datasets/data/digits.npz)"
     ),
     make_dataset=Digits,
@@ -89,7 +89,7 @@ DIGITS = Benchmark(
     payload_bytes=4,
     performance_sample_count=500,
     batch_size=125,  # divides the 500 samples, so that the batches are always the same
-    server_batch_size=1,  # 125 at once take as long as 125 alone
+    unbatched=("onnxruntime",),  # 125 at once take as long there as one after the other
     # A model of 30 us an image loses more by waking a second thread than it gains.
     backend_options={"onnxruntime": {"threads": 1}},
 )

@@ -78,8 +78,8 @@ PHRASEBOOK = Benchmark(
         "made from templates by runner/datasets/phrases.py; no text written by people"
     ),
     quantization=(
-        "Dynamic post-training quantisation with onnxruntime.quantization: INT8 matrices (per "
-        "channel), ranges of the activations found at run time; the encoder's recurrence stays FP32"
+        "Dynamic post-training quantisation with onnxruntime.quantization: INT8 matrices of 7 bits "
+        "(per channel), ranges of the activations found at run time; the encoder's recurrence stays FP32"
     ),
     make_dataset=partial(open_phrasebook, FP32),
     encode=lambda outputs, count: translation.encode(outputs, count, _german()),

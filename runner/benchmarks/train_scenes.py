@@ -35,6 +35,7 @@ from runner.datasets.scenes import (
     DATA,
     INPUT,
     Scene,
+    calibration_pictures,
     coco_annotations,
     draw_many,
     preprocess,
@@ -43,7 +44,6 @@ from runner.datasets.scenes import (
 MODELS = Path(__file__).parent / "models"
 OUTPUT = "detections"
 SCENES, SEED = 200, 2024
-CALIBRATION = 100
 STEP = 8  # pixels between two places of the grid
 GRID = CANVAS // STEP
 REACH = 16  # pixels that the number 1 of a distance stands for
@@ -204,7 +204,7 @@ def export(layers: Sequence[tuple[Array, Array, int]], path: Path) -> None:
 
 
 def quantize(source: Path, target: Path, calibration: Array, everything: bool) -> None:
-    """Static INT8 in QDQ form, symmetric weights per channel.
+    """Static INT8 in QDQ form, symmetric weights per channel, of 7 bits (see `train_digits`).
 
     Args:
         everything: all operators that can be, up to the NonMaxSuppression (what follows it counts
@@ -222,7 +222,8 @@ def quantize(source: Path, target: Path, calibration: Array, everything: bool) -
 
     class Reader(CalibrationDataReader):  # type: ignore[misc] # the base is untyped
         def __init__(self) -> None:
-            self.rest = iter([{INPUT: calibration[i : i + 10]} for i in range(0, CALIBRATION, 10)])
+            starts = range(0, len(calibration), 10)
+            self.rest = iter([{INPUT: calibration[i : i + 10]} for i in starts])
 
         def get_next(self) -> Any:
             return next(self.rest, None)
@@ -253,6 +254,7 @@ def quantize(source: Path, target: Path, calibration: Array, everything: bool) -
             per_channel=True,
             activation_type=QuantType.QInt8,
             weight_type=QuantType.QInt8,
+            reduce_range=True,
             **some,
         )
 
@@ -307,10 +309,7 @@ def main() -> None:
         labels = source.target[: -len(held_out)].astype(np.int64)
         scenes = draw_many(arguments.scenes, arguments.seed, known, labels)
         export(train(scenes, arguments.epochs, arguments.seed), fp32)
-    # The digits for calibration are of the training part; here their classes do not matter.
-    unlabelled = np.zeros(len(held_out.calibration), np.int64)
-    drawn = draw_many(CALIBRATION, arguments.seed + 1, held_out.calibration, unlabelled)
-    calibration = preprocess(np.stack([scene.image for scene in drawn]))
+    calibration = preprocess(calibration_pictures())
     some, everything = models / "scenes_int8.onnx", models / "scenes_int8_all.onnx"
     quantize(fp32, some, calibration, everything=False)
     quantize(fp32, everything, calibration, everything=True)

@@ -28,6 +28,7 @@ CANVAS = 96  # pixels
 CLASSES = 10
 SMALLEST, LARGEST = 14, 40  # pixels of a digit's square
 MOST = 5  # digits on a canvas
+CALIBRATION, CALIBRATION_SEED = 100, 1
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,14 @@ def preprocess(images: NDArray[np.uint8]) -> NDArray[np.float32]:
     return (images.astype(np.float32) / np.float32(255))[:, None]
 
 
+def calibration_pictures() -> NDArray[np.uint8]:
+    """Scenes (100, 96, 96) to take quantisation ranges from, drawn from training digits only."""
+    pool = Digits().calibration
+    unlabelled = np.zeros(len(pool), np.int64)  # their classes do not matter
+    scenes = draw_many(CALIBRATION, CALIBRATION_SEED, pool, unlabelled)
+    return np.stack([scene.image for scene in scenes])
+
+
 class Scenes:
     """The 200 scenes of the benchmark as a data set (see `runner.datasets.Dataset`).
 
@@ -205,6 +214,10 @@ class Scenes:
     def load(self, indices: Sequence[int]) -> dict[str, NDArray[np.float32]]:
         """The pictures of `indices`, in that order: {"image": (n, 1, 96, 96)}."""
         return {INPUT: preprocess(self.images[np.asarray(indices, np.int64)])}
+
+    def calibration_inputs(self) -> dict[str, NDArray[np.float32]]:
+        """Model inputs to take quantisation ranges from; no digit of the scenes is among them."""
+        return {INPUT: preprocess(calibration_pictures())}
 
     def truth(self, index: int) -> NDArray[np.float32]:
         """True boxes of a scene: (k, 5) [ymin, xmin, ymax, xmax, category id], fractions."""

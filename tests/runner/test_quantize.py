@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 
 from runner import DatasetError, OutputError, SettingsError
+from runner.benchmarks import open_benchmark
+from runner.benchmarks.base import Score
 from runner.benchmarks.digits import DIGITS
-from runner.quantize import quantize
+from runner.datasets.scenes import Scenes
+from runner.quantize import Quantized, _indices, has_vnni, quantize
 
 MODEL = DIGITS.models["fp32"]
 
@@ -55,3 +61,67 @@ def test_calibration_lists(tmp_path: Path) -> None:
             quantize(MODEL, "digits", tmp_path / "b.onnx", calibration_list=listed)
     with pytest.raises(DatasetError, match="--calibration-list"):
         quantize(MODEL, "tests.runner.broken:UNCALIBRATED", tmp_path / "c.onnx")
+
+
+def largest_weight(path: Path) -> int:
+    """Of the INT8 weights; a zero point has no second dimension."""
+    arrays = [onnx.numpy_helper.to_array(w) for w in onnx.load(path).graph.initializer]
+    return max(
+        int(np.abs(a.astype(np.int64)).max()) for a in arrays if a.dtype == np.int8 and a.ndim > 1
+    )
+
+
+def test_weights_of_seven_bits(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"calibration": 20, "op_types": ("Conv",)}
+    made = quantize(MODEL, "digits", tmp_path / "7.onnx", reduce_range=True, **options)
+    assert largest_weight(made.out) <= 64 and not made.cut_off
+    full = quantize(MODEL, "digits", tmp_path / "8.onnx", **options)
+    assert largest_weight(full.out) == 127
+
+
+@pytest.mark.parametrize("model", ["digits:int8", "scenes:int8", "scenes:int8-all"])
+def test_shipped_models_are_as_accurate_on_every_processor(model: str) -> None:
+    name, precision = model.split(":")
+    assert largest_weight(open_benchmark(name).models[precision]) <= 64
+
+
+def test_processors_that_cut_sums_off_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(b"model")
+    before, after = Score("acc", 90.0, ""), Score("acc", 89.0, "")
+    made = Quantized(tmp_path / "a", tmp_path / "b", 1, 1, 1, before, after)
+    assert "VNNI" not in made.text(None, None)
+    text = replace(made, cut_off=True).text(None, None)
+    assert "VNNI" in text and "--reduce-range" in text
+    better = replace(made, cut_off=True, after=made.before)
+    assert "VNNI" not in better.text(None, None)
+    for flags, has in (("fma avx2", False), ("avx2 avx_vnni", True), ("avx512_vnni", True)):
+        monkeypatch.setattr(
+            Path, "read_text", lambda *_, flags=flags, **__: f"flags\t\t: fpu {flags}\n"
+        )
+        assert has_vnni() == has
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: "Features : asimddp\n")
+    assert has_vnni()
+
+
+def test_scenes_have_calibration_samples_of_their_own() -> None:
+    data = Scenes()
+    (samples,) = data.calibration_inputs().values()
+    assert samples.shape == (100, 1, 96, 96) and 0 <= samples.min() < samples.max() <= 1
+    assert not set(map(bytes, (255 * samples).astype(np.uint8))) & set(map(bytes, data.images))
+
+
+def test_calibration_lists_may_name_files(tmp_path: Path) -> None:
+    listed = tmp_path / "list.txt"
+    listed.write_text("b.JPEG\n0\n")
+    data: Any = type(
+        "Data",
+        (),
+        {"__len__": lambda _: 3, "paths": [Path("x/a.JPEG"), Path("x/b.JPEG"), Path("x/c.JPEG")]},
+    )()
+    assert _indices(listed, data) == [1, 0]
+    listed.write_text("d.JPEG\n")
+    with pytest.raises(SettingsError, match="name of a file"):
+        _indices(listed, data)

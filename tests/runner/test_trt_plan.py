@@ -40,18 +40,18 @@ def plan(benchmark: Benchmark = DIGITS, **more: object) -> EnginePlan:
 
 def test_one_profile_for_each_batch_that_is_sent() -> None:
     made = plan()
-    assert made.profiles == (Profile(1, 1, 1), Profile(1, 8, 8), Profile(1, 128, 128))
-    assert made.most == 128
+    assert made.profiles == (Profile(1, 1, 1), Profile(1, 8, 8), Profile(1, 125, 125))
+    assert made.most == 125
     assert not made.whole
-    assert [made.profile_for(n) for n in (1, 2, 8, 9, 128)] == [0, 1, 1, 2, 2]
-    with pytest.raises(InferenceError, match=r"found a batch of 129 .* takes 128.*max_batch"):
-        made.profile_for(129)
+    assert [made.profile_for(n) for n in (1, 2, 8, 9, 125)] == [0, 1, 1, 2, 2]
+    with pytest.raises(InferenceError, match=r"found a batch of 126 .* takes 125.*max_batch"):
+        made.profile_for(126)
 
 
 def test_max_batch_bounds_every_profile() -> None:
     assert [p.most for p in plan(max_batch=4).profiles] == [1, 4]
     assert [p.most for p in plan(max_batch=1).profiles] == [1]
-    assert [p.most for p in plan(max_batch=500).profiles] == [1, 8, 128, 500]
+    assert [p.most for p in plan(max_batch=500).profiles] == [1, 8, 125, 500]
 
 
 def test_a_fixed_batch_is_its_own_profile_and_is_filled_up() -> None:
