@@ -300,6 +300,13 @@ def _cautions(plan: Plan, round: Round) -> list[str]:
             f"round {round.name} does not know {plan.benchmark}: see --as, --division open"
         )
         return found
+    if plan.backend == "kserve":
+        found.append(
+            "this machine cannot see what the system under test is made of: fill in its description; "
+            "where number_of_nodes and accelerators_per_node are no numbers, the official checker of "
+            "v6.1 ends with a traceback"
+        )
+    dataset, count = rules.dataset, _sample_count(plan)
     for scenario in plan.scenarios:
         asked = rules.scenarios.get(scenario)
         if asked is None:
@@ -310,12 +317,32 @@ def _cautions(plan: Plan, round: Round) -> list[str]:
                 f"{scenario} runs for {plan.min_duration_ms / 1000:g} s; the round asks for "
                 f"{asked.min_duration_ms / 1000:g} s, so that no check will accept it"
             )
+        sizes = (
+            dataset.size,
+            dataset.accuracy_sample_count_by_scenario.get(scenario, dataset.accuracy_sample_count),
+        )
+        least = min((size for size in sizes if size is not None), default=0)
+        if count is not None and count < least:
+            found.append(
+                f"{scenario} has {count} samples; round {round.name} asks for {least} of "
+                f"{plan.task or plan.benchmark}, so that no check will accept it: see --data"
+            )
         if asked.compliance and not plan.compliance and plan.division != "open":
             found.append(
                 f"{scenario} needs {', '.join(asked.compliance)} in the {plan.division} division: "
                 "add --compliance"
             )
     return found
+
+
+def _sample_count(plan: Plan) -> int | None:
+    """None where the data set cannot be opened: the run will say why."""
+    from runner import RunnerError, sample_count
+
+    try:
+        return sample_count(plan)
+    except RunnerError:
+        return None
 
 
 def quantize(options: argparse.Namespace, write: Write, say: Write) -> int:
@@ -337,6 +364,7 @@ def quantize(options: argparse.Namespace, write: Write, say: Write) -> int:
             op_types=tuple(t.strip() for t in (options.op_types or "").split(",") if t.strip()),
             exclude=tuple(options.exclude),
             method=options.method,
+            reduce_range=options.reduce_range,
             data=options.data,
             overwrite=options.overwrite,
             say=lambda text: line.show(text, force=True),

@@ -40,7 +40,14 @@ if TYPE_CHECKING:
         UserConfError,
     )
     from runner.progress import Event, Progress, Silent
-    from runner.reference import Outcome, Plan, foresee, iter_benchmark, run_benchmark
+    from runner.reference import (
+        Outcome,
+        Plan,
+        foresee,
+        iter_benchmark,
+        run_benchmark,
+        sample_count,
+    )
     from runner.run import Job, Measurement, measure
     from runner.search import Search
     from runner.settings import SCENARIOS, RunSettings, parse_user_conf
@@ -69,6 +76,7 @@ _HOME = {
     "foresee": "runner.reference",
     "iter_benchmark": "runner.reference",
     "run_benchmark": "runner.reference",
+    "sample_count": "runner.reference",
     "Job": "runner.run",
     "Measurement": "runner.run",
     "Search": "runner.search",
@@ -114,6 +122,7 @@ __all__ = [
     "measure",
     "parse_user_conf",
     "run_benchmark",
+    "sample_count",
     "truncate_accuracy_log",
     "write_result",
     "write_system",

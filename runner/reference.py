@@ -248,6 +248,15 @@ def foresee(plan: Plan) -> str:
     )
 
 
+def sample_count(plan: Plan) -> int:
+    """Samples of the plan's data set.
+
+    Raises:
+        DatasetError: it cannot be opened.
+    """
+    return len(_benchmark(plan).make_dataset(plan.data))
+
+
 def duration_text(seconds: float) -> str:
     """Seconds as a person says them."""
     if seconds < 100:

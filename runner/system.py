@@ -224,10 +224,10 @@ def describe_system(
         "framework": framework,
         "operating_system": _operating_system(),
         "other_software_stack": _versions(_PACKAGES),
-        "hw_notes": f"{told}{idle}Captured by Assay; fields it could not detect say so.",
+        "hw_notes": f"{told}{idle}Captured by Assay; fields it could not detect say so",
         "sw_notes": (
             "Server runs ask the kernel for 1 ns of timer slack in the LoadGen thread; Python's "
-            "garbage collector is off while LoadGen runs."
+            "garbage collector is off while LoadGen runs"
         ),
     }
     if remote:
@@ -240,7 +240,7 @@ def describe_system(
             "hw_notes": (
                 f"LoadGen ran on another machine: {processor['host_processor_model_name']}, "
                 f"{processor['host_processor_vcpu_count']} threads, {_memory()}, "
-                f"{_operating_system()}. Captured by Assay; fields it could not detect say so."
+                f"{_operating_system()}. Captured by Assay; fields it could not detect say so"
             ),
         }
     return {**described, **(network or {})}

@@ -307,7 +307,8 @@ def system_type_allowed(system: System, round: Round) -> Iterator[Problem]:
 def counts_readable(system: System, round: Round) -> Iterator[Problem]:
     """Counts of nodes, processors and accelerators are whole numbers.
 
-    Why: tables and totals are computed from them.
+    Why: tables and totals are computed from them; the official checker of v6.1 ends with a traceback
+        where a number of nodes or accelerators is a word.
     Fix: write the number alone; put explanations into hw_notes. A system without accelerators
         has 0 of them.
     Source: submission_rules.adoc, "System description": counts per node.
