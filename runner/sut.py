@@ -27,9 +27,9 @@ from runner.qsl import Batches, Library, Scratch
 
 Fail = Callable[[BaseException], NoReturn]
 RECENT = 4096  # latencies of Server kept for the progress line
-GATHERED_S = 0.005  # how long Offline's answers are gathered, at most
-ANSWER_S = 2.5e-6  # and how much of an inference's time an answer may take of that; see OfflineSut
-WAITING = 4  # hand-overs that may wait
+# Offline's second thread looks for answers so often, in seconds,
+LOOK_S = (0.00002, 0.002)
+WAITING = 16  # and so many batches may wait for it
 Outputs = tuple[list[int], Sequence[NDArray[Any]]]
 
 
@@ -176,9 +176,8 @@ class OfflineSut(Sut):
 
     LoadGen takes half a microsecond and more for each, most of it under the interpreter's lock,
     which an inference does not need; and after an inference the caches of its core hold nothing
-    of numpy.  But an inference that ends while the other thread has the lock falls asleep, and
-    waking it costs as much as a short inference.  So no more answers are handed over at once than
-    the next inference leaves time for, and no fewer than make the other thread worth waking.
+    of numpy.  The second thread looks for answers by itself: to be woken up would cost the first
+    one as much as a tenth of a short inference.
     """
 
     def __init__(
@@ -193,44 +192,45 @@ class OfflineSut(Sut):
         library.bind_size = batch_size
         self._counts = [0, 0]
         self._own = self._make_responses()
-        self._queue: queue.SimpleQueue[list[Outputs] | None] = queue.SimpleQueue()
+        self._waiting: deque[Outputs] = deque()
+        self._closed = False
         self._worker = threading.Thread(target=self._work, name="offline-answers", daemon=True)
         self._worker.start()
 
     def close(self) -> None:
-        self._queue.put(None)
+        self._closed = True
         self._worker.join()
 
     def _answer(self, ids: list[int], indices: list[int]) -> None:
-        clock, used_again = time.perf_counter, self._library.bind is not None
-        gathered: list[Outputs] = []
-        count = 0
-        handed = before = clock()
+        waiting, used_again = self._waiting, self._library.bind is not None
         for part, outputs in self._inferred(ids, indices):
-            now = clock()
-            gathered.append((part, [o.copy() for o in outputs] if used_again else outputs))
-            count += len(part)
-            if count * ANSWER_S >= now - before or now - handed >= GATHERED_S:
-                self._hand_over(gathered)
-                gathered, count, handed = [], 0, now
-            before = now
-        self._hand_over(gathered)
+            waiting.append((part, [o.copy() for o in outputs] if used_again else outputs))
+            if len(waiting) > WAITING:
+                # LoadGen is the slower of the two; large answers must not pile up.
+                self._complete(self._own, 1)
+        self._complete(self._own, 1)
 
-    def _hand_over(self, gathered: list[Outputs]) -> None:
-        if self._queue.qsize() < WAITING:
-            self._queue.put(gathered)
-        else:  # LoadGen is the slower of the two; large answers must not pile up
-            self._complete(gathered, self._own, 1)
-
-    def _complete(self, gathered: list[Outputs], responses: Responses, counter: int) -> None:
-        for ids, outputs in gathered:
+    def _complete(self, responses: Responses, counter: int) -> bool:
+        """Hand over what waits; False if nothing did."""
+        found = False
+        while True:
+            try:
+                ids, outputs = self._waiting.popleft()
+            except IndexError:
+                return found
+            found = True
             responses.send(ids, self._encode(outputs, len(ids)))
             self._counts[counter] += len(ids)
 
     def _work(self) -> None:
         try:
-            while (gathered := self._queue.get()) is not None:
-                self._complete(gathered, self._responses, 0)
+            shortest, longest = LOOK_S
+            pause = shortest
+            while not self._closed:
+                time.sleep(pause)
+                found = self._complete(self._responses, 0)
+                # Where batches take long, looking often would take from their cores.
+                pause = max(shortest, pause / 2) if found else min(2 * pause, longest)
         except BaseException as error:
             self._fail(error)
 
