@@ -24,12 +24,14 @@ import statistics
 import sys
 import tempfile
 import time
+from bisect import bisect
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 
+from checker.replay.mt19937 import Stream
 from runner import RunSettings, get_benchmark
 from runner.backends import make_backend
 from runner.benchmarks.base import Benchmark
@@ -138,19 +140,20 @@ class Bench:
         return read_detail(folder / DETAIL)[0]
 
 
-def floor(bench: Bench, rate: float, turn: float, added: float) -> Times:
+def floor(bench: Bench, rate: float, seed: int, added: float) -> Times:
     """Latencies of the least server there can be: one thread that waits actively for each arrival.
 
-    The same process, session and data as the run's, and arrivals of the same kind: what it takes
-    is service and queueing, and what this machine does to any program.
+    The same process, session and data as the run's, and LoadGen's own arrivals: what it takes is
+    service and queueing, and what this machine does to any program.
 
     Args:
         rate: arrivals a second.
-        turn: seconds.
+        seed: of LoadGen's schedule.
         added: seconds that a query takes beside `session.run`.
     """
-    random = np.random.RandomState(7)
-    due = np.cumsum(random.exponential(1 / rate, int(rate * turn) + 1)).tolist()
+    gaps = -np.log1p(-Stream(seed).canonical(int(2 * rate * bench.turn) + 64)) / rate
+    due = [0.0, *np.cumsum(gaps).tolist()]
+    due = due[: bisect(due, bench.turn)]
     run, outputs, feeds, clock = bench.session.run, bench.outputs, bench.feeds[1], time.perf_counter
     times: Times = []
     count, start = len(feeds), clock()
@@ -184,9 +187,10 @@ def measure(bench: Bench, rounds: int) -> list[tuple[float, ...]]:
         rate = offline["result_samples_per_second"]
         load = LOAD / (single["result_mean_latency_ns"] / 1e9)
         added = max(0.0, latency - alone)
-        least = floor(bench, load, turn / 2, added)
+        seed = offline["effective_schedule_rng_seed"]
+        least = floor(bench, load, seed, added)
         server = bench.loadgen("Server", load, 1)
-        least += floor(bench, load, turn / 2, added)
+        least += floor(bench, load, seed, added)
         # LoadGen's own, and the machine's: what a query takes to be seen.
         own = bench.loadgen("Server", load, 1, null=True)
         wake = own["result_50.00_percentile_latency_ns"] / 1e3
