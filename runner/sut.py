@@ -202,9 +202,10 @@ class OfflineSut(Sut):
         self._worker.join()
 
     def _answer(self, ids: list[int], indices: list[int]) -> None:
-        waiting, used_again = self._waiting, self._library.bind is not None
+        waiting = self._waiting
         for part, outputs in self._inferred(ids, indices):
-            waiting.append((part, [o.copy() for o in outputs] if used_again else outputs))
+            # A backend may use the memory of its outputs again for the next batch.
+            waiting.append((part, [output.copy() for output in outputs]))
             if len(waiting) > WAITING:
                 # LoadGen is the slower of the two; large answers must not pile up.
                 self._complete(self._own, 1)
