@@ -30,6 +30,7 @@ FAILED = 4
 ORPHANED = 5
 PR_SET_TIMERSLACK = 29
 REPORT_EVERY_S = 0.5
+KNOWN_DUE = 10_000_000  # of so many queries it is kept when they are due, 8 bytes each
 
 
 class Channel:
@@ -166,6 +167,7 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
         workers=job["workers"],
         deadline_us=job["batch_deadline_us"],
         limit_s=limits.limit_s if limits else float("inf"),
+        due=_due(test, limits.queries) if limits and settings.scenario == "Server" else (),
     )
 
     def load(indices: list[int]) -> None:
@@ -266,6 +268,18 @@ def _limits(settings: Any, test: Any, hints: Any) -> Any:
     if settings.scenario == "Offline":
         return Limits("Offline", duration, hints.queries)
     return None
+
+
+def _due(test: Any, queries: int) -> Any:
+    """When each query of a Server run is due, in seconds after the first."""
+    from array import array
+
+    from checker.replay import server_due_ns
+
+    if queries > KNOWN_DUE:
+        return ()
+    due = server_due_ns(test.schedule_rng_seed, test.server_target_qps, queries)
+    return array("d", (due / 1e9).tobytes())
 
 
 def _report(channel: Channel, sut: Any, began: float, stop: threading.Event, watch: Any) -> None:

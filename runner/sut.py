@@ -15,6 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NoReturn
 
 import numpy as np
@@ -296,6 +297,48 @@ class PoolSut(Sut):
             self._fail(error)
 
 
+class UnbatchedServerSut(Sut):
+    """Answers Server's queries in LoadGen's thread, and knows when each was due.
+
+    Args:
+        due: seconds after the first query at which each query is due; what is not known is not
+            counted.
+        limit_s: the latency limit, to count what was late.
+
+    Attributes:
+        recent: the latest latencies in seconds.
+        late: answered queries that took longer than the limit.  LoadGen's clock begins before the
+            first query comes here, so its own count is never lower.
+    """
+
+    def __init__(
+        self,
+        benchmark: Benchmark,
+        backend: Backend,
+        library: Library,
+        fail: Fail,
+        due: Sequence[float] = (),
+        limit_s: float = float("inf"),
+    ) -> None:
+        super().__init__(benchmark, backend, library, 1, fail)
+        self._due = iter(due)
+        self._limit = limit_s
+        self._began: float | None = None
+        self.late = 0
+        self.recent: deque[float] = deque(maxlen=RECENT)
+
+    def issue(self, ids: list[int], indices: list[int]) -> None:
+        if self._began is None:
+            self._began = time.perf_counter()
+        super().issue(ids, indices)
+        since = time.perf_counter() - self._began
+        for due in islice(self._due, len(ids)):  # more than one where LoadGen coalesces
+            latency = since - due
+            self.recent.append(latency)
+            if latency > self._limit:
+                self.late += 1
+
+
 class ServerSut(Sut):
     """Queues queries; workers answer as many at once as are waiting.
 
@@ -433,12 +476,13 @@ def make_sut(
     workers: int = 1,
     deadline_us: float = 0.0,
     limit_s: float = float("inf"),
+    due: Sequence[float] = (),
 ) -> Sut:
     """The SUT that suits the scenario; `workers` and the rest count where it can use them."""
     parts = (benchmark, backend, library, batch_size, fail)
     if scenario == "Server" and batch_size == workers == 1:
         # LoadGen's thread is late then, as a queue would be, and no other thread is waited for.
-        return Sut(*parts)
+        return UnbatchedServerSut(benchmark, backend, library, fail, due, limit_s)
     if scenario == "Server":
         return ServerSut(*parts, workers=workers, deadline_us=deadline_us, limit_s=limit_s)
     if scenario == "Offline":

@@ -31,7 +31,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from checker.replay.mt19937 import Stream
+from checker.replay import server_due_ns
 from runner import RunSettings, get_benchmark
 from runner.backends import make_backend
 from runner.benchmarks.base import Benchmark
@@ -151,8 +151,7 @@ def floor(bench: Bench, rate: float, seed: int, added: float) -> Times:
         seed: of LoadGen's schedule.
         added: seconds that a query takes beside `session.run`.
     """
-    gaps = -np.log1p(-Stream(seed).canonical(int(2 * rate * bench.turn) + 64)) / rate
-    due = [0.0, *np.cumsum(gaps).tolist()]
+    due = (server_due_ns(seed, rate, int(2 * rate * bench.turn) + 64) / 1e9).tolist()
     due = due[: bisect(due, bench.turn)]
     run, outputs, feeds, clock = bench.session.run, bench.outputs, bench.feeds[1], time.perf_counter
     times: Times = []

@@ -37,7 +37,14 @@ from .queries import (
     sampling_probability,
     sampling_values,
 )
-from .schedule import Schedule, TooLong, constant_schedule, rate_for, server_schedule
+from .schedule import (
+    Schedule,
+    TooLong,
+    constant_schedule,
+    rate_for,
+    server_due_ns,
+    server_schedule,
+)
 from .shuffle import Library
 
 __all__ = [
@@ -67,5 +74,6 @@ __all__ = [
     "sample_indices",
     "sampling_probability",
     "sampling_values",
+    "server_due_ns",
     "server_schedule",
 ]

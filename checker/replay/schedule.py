@@ -125,6 +125,16 @@ def server_schedule(
             raise TooLong(f"more than {limit} queries")
 
 
+def server_due_ns(seed: int, target_qps: float, count: int) -> Int64Array:
+    """When the first ``count`` queries of the Server scenario are due, (count,) ns after the start.
+
+    Raises ValueError for a rate that has no schedule.
+    """
+    _check_rate(target_qps)
+    steps = _step_ns(1.0 - Stream(seed).canonical(max(count - 1, 0)), target_qps)
+    return np.concatenate([np.zeros(min(count, 1), np.int64), steps.cumsum()])
+
+
 def rounding_interval(logged: float) -> tuple[float, float]:
     """The doubles that LoadGen prints as ``logged``: it keeps six significant digits."""
     half = 0.5 * 10.0 ** (math.floor(math.log10(abs(logged))) - 5)

@@ -17,9 +17,10 @@ from runner import BackendError, Job, SettingsError, measure
 from runner.backends import make_backend
 from runner.benchmarks.digits import DIGITS
 from runner.datasets.digits import Digits
+from runner.logs import DETAIL, read_detail
 from runner.qsl import Library
-from runner.sut import OfflineSut, PoolSut, Responses, ServerSut, Sut
-from tests.runner.test_run import job
+from runner.sut import OfflineSut, PoolSut, Responses, ServerSut, Sut, UnbatchedServerSut
+from tests.runner.test_run import Listener, job
 
 
 class Backend:
@@ -117,6 +118,37 @@ def test_server_takes_what_waits(library: Library, monkeypatch: pytest.MonkeyPat
     assert [len(batch) for batch in backend.batches] == [1, 4, 4, 1]
     assert sut.issued == sut.done == 10
     assert sut.late >= 5 and len(sut.recent) == 10
+
+
+def test_an_unbatched_server_knows_what_was_late(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, backend = Answers(monkeypatch), Backend(0.02)
+    sut = UnbatchedServerSut(DIGITS, backend, library, fail, [0.0, 0.0, 0.0, 0.03, 0.06], 0.045)
+    sut.issue([0], [7])
+    sut.issue([1, 2], [3, 4])  # as LoadGen coalesces
+    sut.issue([3], [5])
+    sut.issue([4], [5])
+    sut.issue([5], [9])  # due at a time that is not known
+    sut.close()
+    assert sorted(answers.sizes) == list(range(6)) and sut.done == 6
+    assert [len(batch) for batch in backend.batches] == [1] * 6
+    # Answered at 20, 60, 60, 80, 100 and 120 ms.
+    expected = [0.02, 0.06, 0.06, 0.05, 0.04]
+    assert all(0 <= a - b < 0.3 for a, b in zip(sut.recent, expected, strict=True))
+    assert sut.late >= 3
+
+
+def test_the_schedule_it_goes_by_is_loadgen_s(tmp_path: Path) -> None:
+    base: Job = job("Server", batch_size=1)
+    settings = replace(base.settings, target_qps=500.0, min_duration_ms=1500)
+    listener = Listener()
+    result = measure(replace(base, settings=settings), tmp_path / "run", listener)
+    heard = [e for e in listener.events if e.phase == "running" and e.latency_ms is not None]
+    assert result.valid and heard
+    # Of another schedule the latencies would be off by more than the longest, on one side or other.
+    longest = read_detail(result.folder / DETAIL)[0]["result_max_latency_ns"] / 1e6
+    assert all(-1 < e.latency_ms <= longest + 1 for e in heard if e.latency_ms is not None)
 
 
 def test_a_deadline_gathers_a_batch(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from checker.replay.mt19937 import Stream
@@ -14,8 +15,11 @@ from checker.replay.schedule import (
     rate_for,
     round_up,
     rounding_interval,
+    server_due_ns,
     server_schedule,
 )
+
+SEED = 16159082839903944936
 
 
 def plain_schedule(
@@ -90,6 +94,17 @@ def test_rates_without_a_schedule(qps: float) -> None:
         server_schedule(1, qps, 1, 1)
     with pytest.raises(ValueError, match="no schedule"):
         rate_for(1, qps, 1, 1)
+
+
+def test_due_times_are_the_schedule_s() -> None:
+    due = server_due_ns(SEED, 700.0, 1000)
+    assert due.shape == (1000,) and due[0] == 0 and (np.diff(due) > 0).all()
+    for count in (1, 2, 999):
+        assert server_schedule(SEED, 700.0, 0, count).duration_ns == due[count]
+        assert np.array_equal(server_due_ns(SEED, 700.0, count), due[:count])
+    assert server_due_ns(SEED, 700.0, 0).shape == (0,)
+    with pytest.raises(ValueError, match="no schedule"):
+        server_due_ns(SEED, 0.0, 5)
 
 
 def test_limit() -> None:
