@@ -23,13 +23,14 @@ ALLOWED: dict[str, set[str]] = {
         "checker.accuracy",
         "checker.compliance",
         "checker.early_stopping",
+        "checker.replay",
     },
     "reports": {"reports", "schemas"},
     "checker": {"checker", "schemas"},
     "schemas": {"schemas"},
 }
 """What a package may import of the others. The runner uses the checker for scoring, and for the
-arithmetic of early stopping, which has one place."""
+arithmetic of early stopping and LoadGen's schedule, which have one place."""
 
 HEAVY = (
     "numpy", "onnxruntime", "onnx", "mlperf_loadgen", "rich", "jinja2", "pycocotools", "sacrebleu",
