@@ -7,7 +7,9 @@ TensorRT read alike.  Ranges come from the calibration samples, never from those
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
+import io
 import json
 import logging
 import tempfile
@@ -227,7 +229,11 @@ def _quantize(
     level = logging.getLogger().level
     try:
         logging.getLogger().setLevel(logging.ERROR)
-        with tempfile.TemporaryDirectory() as folder:
+        # The percentile and entropy methods print what they do; standard output is the report's.
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            contextlib.redirect_stdout(io.StringIO()),
+        ):
             prepared = Path(folder) / "prepared.onnx"
             # Shapes and folded constants first: without them batch norms stay apart.
             quant_pre_process(str(model), str(prepared), skip_symbolic_shape=True)

@@ -106,6 +106,13 @@ def test_processors_that_cut_sums_off_are_named(
     assert has_vnni()
 
 
+def test_the_library_s_own_words_do_not_reach_standard_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quantize(MODEL, "digits", tmp_path / "p.onnx", calibration=10, method="percentile")
+    assert capsys.readouterr().out == ""
+
+
 def test_scenes_have_calibration_samples_of_their_own() -> None:
     data = Scenes()
     (samples,) = data.calibration_inputs().values()
