@@ -306,7 +306,9 @@ def _cautions(plan: Plan, round: Round) -> list[str]:
             "where number_of_nodes and accelerators_per_node are no numbers, the official checker of "
             "v6.1 ends with a traceback"
         )
-    dataset, count = rules.dataset, _sample_count(plan)
+    dataset = rules.dataset
+    stated = any(dataset.least(scenario) is not None for scenario in plan.scenarios)
+    count = _sample_count(plan) if stated else None
     for scenario in plan.scenarios:
         asked = rules.scenarios.get(scenario)
         if asked is None:
@@ -317,12 +319,8 @@ def _cautions(plan: Plan, round: Round) -> list[str]:
                 f"{scenario} runs for {plan.min_duration_ms / 1000:g} s; the round asks for "
                 f"{asked.min_duration_ms / 1000:g} s, so that no check will accept it"
             )
-        sizes = (
-            dataset.size,
-            dataset.accuracy_sample_count_by_scenario.get(scenario, dataset.accuracy_sample_count),
-        )
-        least = min((size for size in sizes if size is not None), default=0)
-        if count is not None and count < least:
+        least = dataset.least(scenario)
+        if count is not None and least is not None and count < least:
             found.append(
                 f"{scenario} has {count} samples; round {round.name} asks for {least} of "
                 f"{plan.task or plan.benchmark}, so that no check will accept it: see --data"

@@ -167,7 +167,7 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
         workers=job["workers"],
         deadline_us=job["batch_deadline_us"],
         limit_s=limits.limit_s if limits else float("inf"),
-        due=_due(test, limits.queries) if limits and settings.scenario == "Server" else (),
+        due=lambda: _due(test, limits.queries) if limits else (),
     )
 
     def load(indices: list[int]) -> None:

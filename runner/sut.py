@@ -476,13 +476,13 @@ def make_sut(
     workers: int = 1,
     deadline_us: float = 0.0,
     limit_s: float = float("inf"),
-    due: Sequence[float] = (),
+    due: Callable[[], Sequence[float]] = tuple,
 ) -> Sut:
     """The SUT that suits the scenario; `workers` and the rest count where it can use them."""
     parts = (benchmark, backend, library, batch_size, fail)
     if scenario == "Server" and batch_size == workers == 1:
         # LoadGen's thread is late then, as a queue would be, and no other thread is waited for.
-        return UnbatchedServerSut(benchmark, backend, library, fail, due, limit_s)
+        return UnbatchedServerSut(benchmark, backend, library, fail, due(), limit_s)
     if scenario == "Server":
         return ServerSut(*parts, workers=workers, deadline_us=deadline_us, limit_s=limit_s)
     if scenario == "Offline":

@@ -103,6 +103,13 @@ class Dataset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     accuracy_sample_count: int | None = None
     accuracy_sample_count_by_scenario: dict[str, int] = {}
 
+    def least(self, scenario: str | None) -> int | None:
+        """The fewest samples that an accuracy run of this scenario may cover; None: not stated."""
+        other = self.accuracy_sample_count_by_scenario.get(
+            scenario or "", self.accuracy_sample_count
+        )
+        return min((n for n in (self.size, other) if n is not None), default=None)
+
 
 class Benchmark(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One benchmark of a round.

@@ -296,8 +296,7 @@ def dataset_covered(run: AccuracyRun, round: Round) -> Iterator[Problem]:
     if benchmark is None or benchmark.dataset.size is None or run.detail is None:
         raise NotJudged
     size = benchmark.dataset.size
-    by_scenario = benchmark.dataset.accuracy_sample_count_by_scenario
-    other = by_scenario.get(run.result.scenario or "", benchmark.dataset.accuracy_sample_count)
+    enough = benchmark.dataset.least(run.result.scenario) or size
     count = run.detail.integer("effective_accuracy_sample_count")
     total = run.detail.integer("qsl_reported_total_count")
     if count is None and total is None:
@@ -307,7 +306,6 @@ def dataset_covered(run: AccuracyRun, round: Round) -> Iterator[Problem]:
             required=size,
         )
         return
-    enough = min(n for n in (size, other) if n is not None)
     for key, found in (
         ("effective_accuracy_sample_count", count),
         ("qsl_reported_total_count", total),

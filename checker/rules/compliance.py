@@ -749,11 +749,7 @@ def _dataset(test: ComplianceTest, text: Verification) -> Iterator[Problem]:
     if benchmark is None or entries is None or benchmark.dataset.size is None:
         return
     size = benchmark.dataset.size
-    by_scenario = benchmark.dataset.accuracy_sample_count_by_scenario.get(
-        test.result.scenario or ""
-    )
-    enough = [n for n in (size, benchmark.dataset.accuracy_sample_count, by_scenario) if n]
-    if entries < min(enough):
+    if entries < (benchmark.dataset.least(test.result.scenario) or size):
         yield Problem(
             f"the accuracy log compared with held {entries} answers, the data set has {size} samples",
             path=text.path, line=text.count_lines.get("num_acc_log_entries"), found=entries,

@@ -19,11 +19,6 @@ if TYPE_CHECKING:
 
 CPU = "CPUExecutionProvider"
 _LEVELS = ("disable", "basic", "extended", "all")
-_DTYPES = {
-    "tensor(float)": "float32", "tensor(float16)": "float16", "tensor(double)": "float64",
-    "tensor(int64)": "int64", "tensor(int32)": "int32", "tensor(uint8)": "uint8",
-    "tensor(int8)": "int8", "tensor(bool)": "bool",
-}  # fmt: skip
 
 
 def provider_name(short: str) -> str:
@@ -200,26 +195,24 @@ class OnnxRuntime:
         """Memory for the outputs of such a feed, if the graph says how much that is."""
         if self._providers != [CPU] or rows == 0:
             return None
-        inputs = self._session.get_inputs()
-        shapes = {tensor.name: tensor.shape for tensor in self._session.get_outputs()}
-        types = {tensor.name: tensor.type for tensor in self._session.get_outputs()}
-        batch = inputs[0].shape[0] if inputs and inputs[0].shape else None
-        room = []
+        declared = {tensor.name: tensor.shape for tensor in self._session.get_outputs()}
+        batch = self._session.get_inputs()[0].shape[:1]
+        if batch in ([], [None]):
+            return None  # a size without a name may be any size
         for name in self._outputs:
-            shape, dtype = shapes[name], _DTYPES.get(types[name])
-            known = all(isinstance(size, int) for size in shape[1:])
-            if dtype is None or batch is None or not shape or shape[0] != batch or not known:
+            shape = declared[name]
+            if shape[:1] != batch or not all(isinstance(size, int) for size in shape[1:]):
                 return None  # what comes depends on the data, as with non-maximum suppression
-            room.append(np.empty((rows, *shape[1:]), dtype))
-        # Graphs that declare other shapes than they give are about; the runtime lets them.
         try:
             given = self._run(self._outputs, feed)
         except Exception:
             return None  # it raises again where an inference is asked for, and is said to be one
+        # Graphs that declare other shapes than they give are about; the runtime lets them.
         fits = all(
-            a.shape == b.shape and a.dtype == b.dtype for a, b in zip(room, given, strict=True)
+            array.shape == (rows, *declared[name][1:]) and array.dtype.kind in "biuf"
+            for name, array in zip(self._outputs, given, strict=True)
         )
-        return room if fits else None
+        return [np.empty_like(array) for array in given] if fits else None
 
     def infer(
         self, feed: Mapping[str, NDArray[Any]], indices: Sequence[int]
@@ -240,7 +233,7 @@ class OnnxRuntime:
                 binding.bind_output(name)
         for name, array in feed.items():
             binding.bind_cpu_input(name, array)
-        self._session.run_with_iobinding(binding)
+        self._run_bound(binding)
         outputs: Sequence[NDArray[Any]] = binding.copy_outputs_to_cpu()
         return outputs
 
