@@ -1,7 +1,8 @@
 """The ``assay`` command: reads its arguments, calls the packages, prints what they return.
 
 Exit status: 0 checked and no error; 1 at least one finding of severity error; 2 usage error or
-nothing was checked; 130 interrupted. Standard output carries the report alone.
+nothing was checked, or the machine failed (disk full, too many open files); 128 + n stopped by
+signal n (130: Ctrl-C). Standard output carries the report alone.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from assay.signals import Stopped, stopping
 from assay.status import (
     EXIT_ERRORS,
     EXIT_INTERRUPTED,
@@ -50,22 +53,42 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_USAGE
     handler: Callable[[argparse.Namespace], int] = options.handler
     try:
-        return handler(options)
+        with stopping():
+            return handler(options)
     except Usage as error:
         _say(f"assay: {error}")
         return EXIT_USAGE
     except BrokenPipeError:
         # The reader went away (head, less): not an error of ours, and nothing more to say.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return EXIT_OK
+    except Stopped as stop:
+        _say(f"assay: stopped by {signal.Signals(stop.number).name}")
+        return 128 + stop.number
     except KeyboardInterrupt:
         _say("assay: interrupted")
         return EXIT_INTERRUPTED
+    except MemoryError:
+        _say("assay: not enough memory; try --jobs 1")
+        return EXIT_USAGE
+    except OSError as error:
+        # A full device, most of the time: not the submission's fault, so never status 1.
+        _drop_output()
+        where = f"{error.filename}: " if error.filename else ""
+        _say(f"assay: {where}{error.strerror or error}")
+        return EXIT_USAGE
+
+
+def _drop_output() -> None:
+    """What is still in the buffer of standard output must not fail again at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(text.rstrip("\n") + "\n")
-    sys.stderr.flush()
+    with contextlib.suppress(OSError):
+        sys.stderr.write(text.rstrip("\n") + "\n")
+        sys.stderr.flush()
 
 
 def _write(text: str | bytes) -> None:
@@ -225,6 +248,7 @@ def _checked(
     from checker.distributed import ClusterError
     from checker.engine import Options
     from checker.engine import audit as examine
+    from checker.machine import MachineFault
     from checker.rules import UnknownRule
     from checker.waivers import BadWaivers
     from schemas import UnknownRound, canonical_round_name
@@ -259,6 +283,7 @@ def _checked(
         UnknownRound,
         BadWaivers,
         ClusterError,
+        MachineFault,
     ) as error:
         raise Usage(str(error)) from error
 
@@ -331,6 +356,7 @@ def _deliver(
     report: Report, options: argparse.Namespace, pairs: list[tuple[Path | None, str]]
 ) -> None:
     import reports
+    from checker.writing import write_file
 
     for path, format in pairs:
         if path is None and format == "terminal":
@@ -356,7 +382,7 @@ def _deliver(
             else rendered.encode("utf-8", "backslashreplace")
         )
         try:
-            path.write_bytes(data)
+            write_file(path, data)
         except OSError as error:
             raise Usage(f"--output {path} cannot be written: {error.strerror}") from error
     written = [str(path) for path, _ in pairs if path is not None]
@@ -423,6 +449,7 @@ def _audit(options: argparse.Namespace) -> int:
 
 def _draw(report: Report, options: argparse.Namespace, before: Report | None) -> int:
     from checker.audit.selection import encode, select_random
+    from checker.writing import write_file
 
     audited: list[str] = []
     if options.audited is not None:
@@ -438,7 +465,7 @@ def _draw(report: Report, options: argparse.Namespace, before: Report | None) ->
     for path in options.output or []:
         data = found.text().encode() if path.suffix == ".txt" else encode(found)
         try:
-            path.write_bytes(data)
+            write_file(path, data)
         except OSError as error:
             raise Usage(f"--output {path} cannot be written: {error.strerror}") from error
     return EXIT_OK if found.draws else EXIT_USAGE

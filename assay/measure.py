@@ -381,6 +381,7 @@ def demo(options: argparse.Namespace, write: Write, say: Write) -> int:
     import reports
     from assay.status import EXIT_ERRORS, EXIT_OK, Usage, exit_status
     from checker.engine import Options, check
+    from checker.writing import write_file
     from schemas import load_round
 
     began = time.monotonic()
@@ -409,7 +410,7 @@ def demo(options: argparse.Namespace, write: Write, say: Write) -> int:
             if isinstance(rendered, bytes)
             else rendered.encode("utf-8", "backslashreplace")
         )
-        (out / name).write_bytes(data)
+        write_file(out / name, data)
     text = reports.render(report, "terminal", quiet=True)
     write(text if isinstance(text, str) else text.decode())
     title = load_round("demo").title

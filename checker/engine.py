@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from concurrent.futures import BrokenExecutor, Executor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,9 +25,11 @@ from checker.detect import detect_round
 from checker.discover import Place, Plan, ResultPlan, discover, locate
 from checker.judging import clean_subject, judge
 from checker.load import load_result, load_system
+from checker.machine import MachineFault
 from checker.model import LogPrint, Result, System, print_of
 from checker.parse.reading import list_tree
 from checker.rule import Rule
+from checker.workers import one_worker, workers
 from schemas.load import load_round
 from schemas.report import (
     FORMAT,
@@ -112,8 +113,16 @@ def _one(plan: ResultPlan, round: Round, rules: Sequence[Rule], data: dict[str, 
 
             recompute_accuracy(result, data)
         return _judge_result(result, round, rules)
+    except (MachineFault, MemoryError):
+        raise
     except Exception as error:
         return _broken(plan, round, error)
+
+
+class _NoMemory(RuntimeError):
+    """A result that ends its worker even when it is judged alone."""
+
+    fix = "check it again with more memory, or with --jobs 1"
 
 
 def _broken(plan: ResultPlan, round: Round, error: BaseException) -> Outcome:
@@ -212,21 +221,6 @@ def _finite(metric: Any) -> Any:
     return metric if metric is not None and math.isfinite(metric.value) else None
 
 
-@contextmanager
-def _executor(jobs: int, given: Executor | None) -> Iterator[Executor | None]:
-    if given is not None or jobs <= 1:
-        yield given
-        return
-    import multiprocessing
-
-    # fork starts at once and shares the modules; where threads already run it is not safe.
-    import threading
-
-    method = "fork" if os.name == "posix" and threading.active_count() == 1 else "spawn"
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context(method)) as pool:
-        yield pool
-
-
 def _chunks(plans: list[ResultPlan], jobs: int) -> list[list[ResultPlan]]:
     size = max(1, min(_CHUNK, len(plans) // (jobs * 4) + 1))
     return [plans[i : i + size] for i in range(0, len(plans), size)]
@@ -248,10 +242,13 @@ def run_units(
     data = data or {}
     chunks = _chunks(plans, jobs)
     done = 0
-    with _executor(jobs if len(chunks) > 1 else 1, executor) as pool:
+    with workers(jobs if len(chunks) > 1 else 1, executor) as pool:
         if pool is None:
             for index, chunk in enumerate(chunks):
-                outcomes[index] = _work(chunk, round.name, ids, data)
+                try:
+                    outcomes[index] = _work(chunk, round.name, ids, data)
+                except MemoryError:
+                    outcomes[index] = []
                 done += len(chunk)
                 if progress:
                     progress(done, len(plans))
@@ -264,8 +261,10 @@ def run_units(
                 index = waiting[future]
                 try:
                     outcomes[index] = future.result()
-                except BrokenExecutor:
+                except (BrokenExecutor, MemoryError):
                     outcomes[index] = []
+                except MachineFault:
+                    raise
                 except Exception as error:
                     outcomes[index] = [_broken(plan, round, error) for plan in chunks[index]]
                 done += len(chunks[index])
@@ -280,11 +279,13 @@ def run_units(
 
 
 def _alone(plan: ResultPlan, round: Round, ids: tuple[str, ...], data: dict[str, str]) -> Outcome:
-    import multiprocessing
-
     try:
-        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        with one_worker() as pool:
             return pool.submit(_work, [plan], round.name, ids, data).result()[0]
+    except MachineFault:
+        raise
+    except (BrokenExecutor, MemoryError):
+        return _broken(plan, round, _NoMemory("its worker ended early, twice: out of memory?"))
     except Exception as error:
         return _broken(plan, round, error)
 

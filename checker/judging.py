@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from checker.clean import clean
+from checker.machine import MachineFault
 from checker.rule import NotJudged, Problem, Rule
 from schemas.report import Finding, Subject
 from schemas.round import Round
@@ -44,6 +45,8 @@ def judge(
             applied += 1
         except NotJudged:
             skipped.append(rule.id)
+        except (MachineFault, MemoryError):
+            raise
         except Exception as error:
             findings.append(_raised(rule, error, subject))
         if count > _MAX_PER_RULE_AND_THING:

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from checker.machine import MachineFault, exhausted
+
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 """Greatest size of a file that is read as a whole (system descriptions, conf files, texts)."""
 
@@ -149,6 +151,8 @@ def open_file(file: File) -> int:
             file.real, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         )
     except OSError as error:
+        if exhausted(error):
+            raise MachineFault(f"{file.path} cannot be opened: {error.strerror}") from error
         kind = "missing" if error.errno == errno.ENOENT else "unreadable"
         raise Unreadable(
             Fault(
@@ -287,6 +291,8 @@ def list_tree(root: Path, *, max_depth: int = 64, max_entries: int = 5_000_000) 
             with os.scandir(real) as found:
                 names = sorted(found, key=lambda e: e.name)
         except OSError as error:
+            if exhausted(error):
+                raise MachineFault(f"{path or '.'} cannot be listed: {error.strerror}") from error
             folder.faults.append(
                 Fault(
                     path or ".",

@@ -96,7 +96,7 @@ def test_a_result_that_cannot_be_loaded(grow: Grow, monkeypatch: pytest.MonkeyPa
 
     def load(plan: Any, round: Round) -> Any:
         if plan.scenario == "Server":
-            raise MemoryError("too big")
+            raise RuntimeError("too big")
         return real(plan, round)
 
     monkeypatch.setattr(engine, "load_result", load)

@@ -1,0 +1,155 @@
+"""The worker processes of a check: how many start, and that none outlives its parent.
+
+Workers hold nothing that needs cleaning up, so that they are killed without asking: by the parent
+when it is interrupted, by the kernel when the parent is killed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from checker.machine import MachineFault, exhausted
+
+_PR_SET_PDEATHSIG = 1
+_DESCRIPTORS_PER_WORKER = 2  # the parent's ends of two pipes
+_SPARE_DESCRIPTORS = 32  # what the queues and the reading of one result need
+
+
+class _Recorder:
+    """A multiprocessing context that remembers the processes it made."""
+
+    def __init__(self, method: str) -> None:
+        self._context: Any = multiprocessing.get_context(method)
+        self.made: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def Process(self, *args: Any, **options: Any) -> Any:
+        process = self._context.Process(*args, **options)
+        self.made.append(process)
+        return process
+
+
+@contextmanager
+def workers(jobs: int, given: Executor | None = None) -> Iterator[Executor | None]:
+    """What carries the work: ``given``, up to ``jobs`` processes, or None for this process alone.
+
+    Where the machine cannot start that many processes, fewer are started. When the block ends with
+    an exception, what still runs is killed.
+    """
+    if given is not None:
+        yield given
+        return
+    # fork starts at once and shares the modules; where threads already run it is not safe.
+    method = "fork" if os.name == "posix" and threading.active_count() == 1 else "spawn"
+    jobs = min(jobs, _affordable())
+    while jobs > 1:
+        try:
+            pool, recorder = _start(jobs, method)
+        except (OSError, BrokenExecutor) as error:
+            if isinstance(error, OSError) and not exhausted(error):
+                raise
+            jobs //= 2
+            continue
+        with _ended(pool, recorder):
+            yield pool
+        return
+    yield None
+
+
+@contextmanager
+def one_worker() -> Iterator[Executor]:
+    """One fresh process, which shares nothing with this one.
+
+    Raises MachineFault when it cannot be started.
+    """
+    try:
+        pool, recorder = _start(1, "spawn")
+    except OSError as error:
+        raise MachineFault(f"no process can be started: {error.strerror}") from error
+    with _ended(pool, recorder):
+        yield pool
+
+
+def _affordable() -> int:
+    """How many workers the limit on open files allows."""
+    try:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        used = len(list(Path("/proc/self/fd").iterdir()))
+    except (ImportError, OSError, ValueError):
+        return sys.maxsize
+    if limit == resource.RLIM_INFINITY:
+        return sys.maxsize
+    return max(1, (limit - used - _SPARE_DESCRIPTORS) // _DESCRIPTORS_PER_WORKER)
+
+
+def _start(jobs: int, method: str) -> tuple[ProcessPoolExecutor, _Recorder]:
+    """A pool whose processes are all there, or an error and none of them."""
+    recorder = _Recorder(method)
+    context: Any = recorder
+    pool = ProcessPoolExecutor(
+        jobs, mp_context=context, initializer=_begin, initargs=(os.getpid(),)
+    )
+    try:
+        for ready in [pool.submit(os.getpid) for _ in range(jobs)]:
+            ready.result()
+    except BaseException:
+        _kill(pool, recorder)
+        raise
+    return pool, recorder
+
+
+@contextmanager
+def _ended(pool: ProcessPoolExecutor, recorder: _Recorder) -> Iterator[None]:
+    try:
+        yield
+        pool.shutdown()
+    except BaseException:
+        _kill(pool, recorder)
+        raise
+
+
+def _kill(pool: ProcessPoolExecutor, recorder: _Recorder) -> None:
+    pool.shutdown(wait=False, cancel_futures=True)
+    running = [process for process in recorder.made if process.is_alive()]
+    for process in running:
+        process.kill()
+    for process in running:
+        process.join()
+
+
+def _begin(parent: int) -> None:
+    """First act of a worker: die with the parent, leave signals to it."""
+    # Ctrl-C reaches the whole group; only the parent knows what to do about it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) == 0:
+            if os.getppid() != parent:  # it ended before the call
+                os._exit(1)
+            return
+    threading.Thread(target=_watch, name="parent-watch", daemon=True).start()
+
+
+def _watch() -> None:
+    """Where the kernel cannot do it: wait for the parent's end."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

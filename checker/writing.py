@@ -1,0 +1,83 @@
+"""Writing a file so that a break leaves the old one or the new one, never half of either."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from pathlib import Path
+
+_IN_PLACE = frozenset({errno.EACCES, errno.EPERM, errno.EBUSY, errno.EXDEV})
+_DEFAULT_MODE = 0o666
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write to where a user points, following links; what is there is replaced only at the end.
+
+    Pipes and devices are written directly; so is a file whose folder takes no new files. Raises
+    OSError, and then the old content is still there.
+    """
+    target = path.resolve() if path.is_symlink() else path
+    if target.exists() and not target.is_file():
+        with target.open("wb") as stream:
+            stream.write(content)
+        return
+    try:
+        replace_file(target, content)
+    except OSError as error:
+        if error.errno not in _IN_PLACE or not target.exists():
+            raise
+        with target.open("r+b") as stream:
+            stream.write(content)
+            stream.truncate()
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Replace the entry ``path`` itself: a link or one of several hard links is not followed.
+
+    The new file has the old one's permissions. Raises OSError, and then the old entry is still
+    there and nothing beside it.
+    """
+    try:
+        old = path.lstat()
+        mode = stat.S_IMODE(old.st_mode) if stat.S_ISREG(old.st_mode) else None
+    except FileNotFoundError:
+        mode = None
+    handle, part = _beside(path)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+            if mode is not None and hasattr(os, "fchmod"):
+                os.fchmod(stream.fileno(), mode)
+            if part is None:
+                # Until here the file has no name: a killed process leaves nothing behind.
+                part = _part(path)
+                own = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY)
+                try:
+                    os.link(str(stream.fileno()), part, src_dir_fd=own, follow_symlinks=True)
+                finally:
+                    os.close(own)
+        part.replace(path)
+    except BaseException:
+        if part is not None:
+            with contextlib.suppress(OSError):
+                part.unlink()
+        raise
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.part")
+
+
+def _beside(path: Path) -> tuple[int, Path | None]:
+    """A new file in the same folder: without a name where the system can, else with one."""
+    if hasattr(os, "O_TMPFILE") and Path("/proc/self/fd").is_dir():
+        with contextlib.suppress(OSError):
+            return os.open(path.parent, os.O_TMPFILE | os.O_WRONLY, _DEFAULT_MODE), None
+    part = _part(path)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    return os.open(part, flags | getattr(os, "O_NOFOLLOW", 0), _DEFAULT_MODE), part

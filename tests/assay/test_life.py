@@ -1,0 +1,116 @@
+"""How a command ends: by a signal, on a full device, with an output that cannot be written."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.cli import main
+from tests.conftest import Grow
+
+ROOT = Path(__file__).parents[2]
+DEMO: dict[str, Any] = {"round": "demo", "benchmark": "digits", "category": "datacenter"}
+ASSAY = [sys.executable, "-P", "-m", "assay"]
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, sets limits")
+
+
+def _start(*arguments: str, **options: Any) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **options.pop("env", {})}
+    return subprocess.Popen(
+        [*ASSAY, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=environment, **options,
+    )  # fmt: skip
+
+
+def _children(pid: int) -> list[int]:
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(text) for text in found]
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_ends_a_check_and_its_workers(name: str, grow: Grow, tmp_path: Path) -> None:
+    number = getattr(signal, name)
+    tree = grow(**DEMO)
+    # A stopped worker keeps its parent waiting: the signal comes in the middle of the check.
+    process = _start("check", str(tree.root), "--jobs", "2")
+    workers: list[int] = []
+    end = time.monotonic() + 30
+    while time.monotonic() < end and not workers and process.poll() is None:
+        try:
+            workers = _children(process.pid)
+        except FileNotFoundError:
+            break
+    for pid in workers:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(0.3)
+    process.send_signal(number)
+    out, told = process.communicate(timeout=60)
+    assert workers and process.returncode == 128 + number
+    assert out == "" and told == f"assay: stopped by {name}\n"
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+
+
+def test_what_nohup_ignores_stays_ignored(grow: Grow) -> None:
+    tree = grow(**DEMO)
+    process = _start(
+        "check", str(tree.root), preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    )
+    time.sleep(0.4)
+    process.send_signal(signal.SIGHUP)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0 and "2 results" in out
+
+
+@pytest.mark.parametrize("form", ["terminal", "json", "html", "github"])
+def test_standard_output_on_a_full_device(form: str, grow: Grow) -> None:
+    tree = grow(**DEMO)
+    tree.set_log(tree.result("Offline").detail, "effective_min_duration_ms", 1)
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*ASSAY, "check", str(tree.root), "--jobs", "1", "--format", form], stdout=full,
+            stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (2, "assay: No space left on device\n")
+
+
+def test_an_output_that_does_not_fit_leaves_the_old_one(
+    grow: Grow, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree = grow(**DEMO)
+    old = tmp_path / "out"
+    old.mkdir()
+    place = old / "report.json"
+    place.write_text("the older report")
+    place.chmod(0o640)
+    done = subprocess.run(
+        [*ASSAY, "check", str(tree.root), "--jobs", "1", "--output", str(place)],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500)),
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (
+        2, f"assay: --output {place} cannot be written: File too large\n",
+    )  # fmt: skip
+    assert place.read_text() == "the older report" and list(old.iterdir()) == [place]
+    assert main(["check", str(tree.root), "--jobs", "1", "--output", str(place)]) == 0
+    assert place.read_bytes().startswith(b"{") and place.stat().st_mode & 0o777 == 0o640
+    assert list(old.iterdir()) == [place]
+
+
+def test_output_through_a_link_and_into_a_device(grow: Grow, tmp_path: Path) -> None:
+    tree = grow(**DEMO)
+    place, link = tmp_path / "report.json", tmp_path / "latest.json"
+    link.symlink_to(place)
+    arguments = ["check", str(tree.root), "--jobs", "1", "--format", "json", "--output"]
+    assert main([*arguments, str(link)]) == 0
+    assert link.is_symlink() and place.read_bytes().startswith(b"{")
+    assert main([*arguments, str(link)]) == 0 and link.is_symlink()
+    assert main([*arguments, os.devnull]) == 0 and Path(os.devnull).is_char_device()
