@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,7 @@ from assay.status import (
 )
 
 if TYPE_CHECKING:
+    from checker.archive import Limits
     from checker.distributed import DaskExecutor
     from schemas.report import Report
 
@@ -140,7 +142,9 @@ def _check_parser(commands: Any) -> None:
         "check", allow_abbrev=False,
         help="check a submission tree, a submitter, a system or one run folder",
     )  # fmt: skip
-    check.add_argument("tree", metavar="TREE", help="folder, or a .tar, .tar.gz, .tar.xz or .zip")
+    check.add_argument(
+        "tree", metavar="TREE", help="folder, or a .tar (.gz, .xz, .bz2, .zst) or .zip"
+    )
     _check_options(check)
     check.set_defaults(handler=_check)
 
@@ -179,6 +183,14 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--backup", type=Path, metavar="FOLDER", help="folder with whole accuracy logs, for --data"
     )
+    parser.add_argument(
+        "--unpack-limit", type=_size, metavar="SIZE",
+        help="how much an archive may unpack to, e.g. 500G (default: 200G, and 200 times its size)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--unpack-files", type=_positive, metavar="N",
+        help="how many members an archive may have (default: 2,000,000)",
+    )  # fmt: skip
     parser.add_argument("--strict", action="store_true", help="warnings fail too")
     _output_options(parser)
 
@@ -208,6 +220,27 @@ def _positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
     return value
+
+
+def _size(text: str) -> int:
+    """Bytes, or K, M, G, T of 1024 each."""
+    found = re.fullmatch(r"(\d{1,15})([KMGT]?)", text.upper())
+    if found is None or not int(found[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 500G")
+    power: int = " KMGT".index(found[2] or " ")
+    return int(found[1]) << (10 * power)
+
+
+def _limits(options: argparse.Namespace) -> Limits:
+    """What was said about unpacking; who names a size trusts the archive to have it."""
+    from checker.archive import Limits
+
+    usual = Limits()
+    return Limits(
+        files=options.unpack_files or usual.files,
+        bytes=options.unpack_limit or usual.bytes,
+        ratio=None if options.unpack_limit else usual.ratio,
+    )
 
 
 def _names(values: list[str] | None) -> tuple[str, ...]:
@@ -271,6 +304,7 @@ def _checked(
                     scenario=options.scenario,
                     audit=audit,
                     since=since,
+                    unpack=_limits(options),
                 ),
                 version=str(assay.__version__),
                 executor=executor,

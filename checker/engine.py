@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from checker import metrics
-from checker.archive import opened
+from checker.archive import Limits, opened
 from checker.audit.traces import ResultTrace, RunTrace, Traces, traces_of
 from checker.clean import clean
 from checker.detect import detect_round
@@ -53,7 +53,8 @@ Progress = Callable[[int, int], None]
 class Options:
     """What to check and how. select and ignore hold rule ids, names or family letters.
 
-    since: an earlier round's report to compare an audit's results with.
+    since: an earlier round's report to compare an audit's results with. unpack: how much of an
+    archive may be unpacked.
     """
 
     round: str | None = None
@@ -68,6 +69,7 @@ class Options:
     benchmark: str | None = None
     scenario: str | None = None
     since: Report | None = None
+    unpack: Limits | None = None
 
 
 @dataclass(slots=True)
@@ -372,7 +374,7 @@ def _examine(
     progress: Progress | None,
 ) -> Examined:
     """Judge one tree by itself."""
-    with opened(where) as (folder, archive_findings):
+    with opened(where, options.unpack) as (folder, archive_findings):
         listing = list_tree(folder)
         place = _with_names(locate(folder, listing), options)
         above = (place.benchmark,) if place.scope in ("benchmark", "result", "run") else ()
