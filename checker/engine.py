@@ -23,7 +23,7 @@ from checker.audit.traces import ResultTrace, RunTrace, Traces, traces_of
 from checker.clean import clean
 from checker.detect import detect_round
 from checker.discover import Place, Plan, ResultPlan, discover, locate
-from checker.judging import clean_subject, judge
+from checker.judging import Judge, clean_subject
 from checker.load import load_result, load_system
 from checker.machine import MachineFault
 from checker.model import LogPrint, Result, System, print_of
@@ -97,24 +97,28 @@ class Examined:
 
 
 def _work(
-    plans: list[ResultPlan], round_name: str, rule_ids: tuple[str, ...], data: dict[str, str]
+    plans: list[ResultPlan],
+    round_name: str,
+    rule_ids: tuple[str, ...],
+    data: dict[str, str],
+    audit: bool = False,
 ) -> list[Outcome]:
     """Parse and judge some results: what runs in a worker."""
     from checker.rules import by_id
 
-    round = load_round(round_name)
-    rules = [by_id(id) for id in rule_ids]
-    return [_one(plan, round, rules, data) for plan in plans]
+    judge = Judge((by_id(id) for id in rule_ids), load_round(round_name), audit=audit)
+    return [_one(plan, judge, data) for plan in plans]
 
 
-def _one(plan: ResultPlan, round: Round, rules: Sequence[Rule], data: dict[str, str]) -> Outcome:
+def _one(plan: ResultPlan, judge: Judge, data: dict[str, str]) -> Outcome:
+    round = judge.round
     try:
         result = load_result(plan, round)
         if data:
             from checker.recompute import recompute_accuracy
 
             recompute_accuracy(result, data)
-        return _judge_result(result, round, rules)
+        return _judge_result(result, judge)
     except (MachineFault, MemoryError):
         raise
     except Exception as error:
@@ -146,7 +150,7 @@ def _broken(plan: ResultPlan, round: Round, error: BaseException) -> Outcome:
     return Outcome(row, [finding])
 
 
-def _judge_result(result: Result, round: Round, rules: Sequence[Rule]) -> Outcome:
+def _judge_result(result: Result, judge: Judge) -> Outcome:
     findings: list[Finding] = []
     applied = 0
     skipped: list[str] = []
@@ -160,10 +164,10 @@ def _judge_result(result: Result, round: Round, rules: Sequence[Rule]) -> Outcom
     if result.ranging is not None:
         things.append(result.ranging)
     for thing in things:
-        found, count, not_applied = judge(rules, thing, round)
-        findings.extend(found)
-        applied += count
-        skipped.extend(not_applied)
+        judged = judge(thing)
+        findings.extend(judged.findings)
+        applied += judged.applied
+        skipped.extend(judged.skipped)
     weights = result.measurements.fields.get("weight_data_types") if result.measurements else None
     row = ResultRow(
         division=clean(result.division),
@@ -191,7 +195,7 @@ def _judge_result(result: Result, round: Round, rules: Sequence[Rule]) -> Outcom
         runs=clean_facts(metrics.facts_of(result)),
     )  # fmt: skip
     # Rules across runs are applied by the parent, which alone sees all of them.
-    across = any(rule.target in (RunTrace, ResultTrace) for rule in rules)
+    across = any(rule.target in (RunTrace, ResultTrace) for rule in judge.rules)
     prints = [mark for run in result.runs if (mark := print_of(run)) is not None]
     return Outcome(row, findings, traces_of(result) if across else None, prints)
 
@@ -235,6 +239,7 @@ def run_units(
     *,
     jobs: int,
     data: dict[str, str] | None = None,
+    audit: bool = False,
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> list[Outcome]:
@@ -248,7 +253,7 @@ def run_units(
         if pool is None:
             for index, chunk in enumerate(chunks):
                 try:
-                    outcomes[index] = _work(chunk, round.name, ids, data)
+                    outcomes[index] = _work(chunk, round.name, ids, data, audit)
                 except MemoryError:
                     outcomes[index] = []
                 done += len(chunk)
@@ -256,7 +261,7 @@ def run_units(
                     progress(done, len(plans))
         else:
             waiting = {
-                pool.submit(_work, chunk, round.name, ids, data): i
+                pool.submit(_work, chunk, round.name, ids, data, audit): i
                 for i, chunk in enumerate(chunks)
             }
             for future in as_completed(waiting):
@@ -276,14 +281,16 @@ def run_units(
         if not outcomes[index]:
             # A worker died (killed, out of memory): each of its results is tried alone, in a
             # process of its own, so that one of them cannot take the others along.
-            outcomes[index] = [_alone(plan, round, ids, data) for plan in chunk]
+            outcomes[index] = [_alone(plan, round, ids, data, audit) for plan in chunk]
     return [outcome for index in range(len(chunks)) for outcome in outcomes[index]]
 
 
-def _alone(plan: ResultPlan, round: Round, ids: tuple[str, ...], data: dict[str, str]) -> Outcome:
+def _alone(
+    plan: ResultPlan, round: Round, ids: tuple[str, ...], data: dict[str, str], audit: bool
+) -> Outcome:
     try:
         with one_worker() as pool:
-            return pool.submit(_work, [plan], round.name, ids, data).result()[0]
+            return pool.submit(_work, [plan], round.name, ids, data, audit).result()[0]
     except MachineFault:
         raise
     except (BrokenExecutor, MemoryError):
@@ -338,7 +345,11 @@ def audit(
         names = labels([Path(root) for root in roots])
         parts = [relabelled(part, name) for part, name in zip(parts, names, strict=True)]
     findings = [finding for part in parts for finding in part.findings]
-    findings.extend(compare([t for part in parts for t in part.traces], rules, options.since))
+    findings.extend(
+        compare(
+            [t for part in parts for t in part.traces], rules, options.since, audit=options.audit
+        )
+    )
     findings = apply_waivers(findings, options.waivers)
     findings = sorted(set_order(findings), key=finding_order)
     rows: list[ResultRow] = []
@@ -386,14 +397,16 @@ def _examine(
         )
         outcomes = run_units(
             plan.results, round, rules, jobs=_jobs(options.jobs), data=options.data,
+            audit=options.audit,
             executor=executor, progress=progress,
         )  # fmt: skip
         findings = [*archive_findings]
         findings.extend(f for outcome in outcomes for f in outcome.findings)
         rows = [outcome.row for outcome in outcomes]
-        findings.extend(_whole(plan, rules, round))
+        judge = Judge(rules, round, audit=options.audit)
+        findings.extend(_whole(plan, judge))
         for log in _twins([p for outcome in outcomes for p in outcome.prints]):
-            findings.extend(judge(rules, log, round)[0])
+            findings.extend(judge(log).findings)
     findings.extend(_about_round(options, detected, round))
     if not plan.results:
         findings.append(_nothing(plan, options))
@@ -433,7 +446,7 @@ def finding_order(finding: Finding) -> tuple[Any, ...]:
             msgspec.json.encode(finding))  # fmt: skip
 
 
-def _whole(plan: Plan, rules: Sequence[Rule], round: Round) -> Iterator[Finding]:
+def _whole(plan: Plan, judge: Judge) -> Iterator[Finding]:
     """Judge what is larger than one result: the tree, submitters, systems, benchmarks."""
     tree = plan.tree
     categories: dict[tuple[str, str, str], str | None] = {}
@@ -447,13 +460,13 @@ def _whole(plan: Plan, rules: Sequence[Rule], round: Round) -> Iterator[Finding]
             loaded.append(full)
             categories[key] = full.category
         submitter.systems = loaded
-        yield from judge(rules, submitter, round)[0]
+        yield from judge(submitter).findings
         for system in loaded:
-            yield from judge(rules, system, round)[0]
+            yield from judge(system).findings
         for group in submitter.benchmarks:
             group.category = categories.get((submitter.division, submitter.name, group.system))
-            yield from judge(rules, group, round)[0]
-    yield from judge(rules, tree, round)[0]
+            yield from judge(group).findings
+    yield from judge(tree).findings
 
 
 def _with_status(row: ResultRow, findings: Sequence[Finding]) -> ResultRow:

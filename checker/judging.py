@@ -3,76 +3,165 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from checker.clean import clean
-from checker.machine import MachineFault
-from checker.rule import NotJudged, Problem, Rule
+from checker.rule import NotJudged, Problem, Rule, attribute, is_present
+from schemas.enforcement import Severity, severity_of
 from schemas.report import Finding, Subject
 from schemas.round import Round
 
 _MAX_PER_RULE_AND_THING = 200
 
-
-def severity_in(rule: Rule, round: Round) -> str:
-    """A rule's severity in a round: its own, its family's or the default; ``off`` drops it."""
-    return round.severities.get(rule.id) or round.severities.get(rule.family) or rule.severity
+_UNREAD: Any = object()
 
 
-def judge(
-    rules: Sequence[Rule], subject: Any, round: Round
-) -> tuple[list[Finding], int, list[str]]:
-    """Apply every rule that fits. Returns findings, how many rules were applied, ids of the rest
-    that judge this type of thing but could not be applied to this one."""
-    findings: list[Finding] = []
-    applied = 0
-    skipped: list[str] = []
-    for rule in rules:
-        if not isinstance(subject, rule.target):
-            continue
-        severity = severity_in(rule, round)
-        if severity == "off" or not rule.applies(subject, round):
-            skipped.append(rule.id)
-            continue
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A rule with what is decided once for a type, a division and a round."""
+
+    rule: Rule
+    severity: Severity
+    needs: tuple[tuple[str, bool], ...]
+    required: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a set of rules says of one thing.
+
+    applied: how many rules were applied. skipped: ids of the rest that judge this type of thing but
+    could not be applied to this one.
+    """
+
+    findings: list[Finding]
+    applied: int
+    skipped: list[str]
+
+
+class Judge:
+    """Rules, ready to be applied in one round; which of them fit a thing is looked up, not asked.
+
+    audit: severities are those of `audit`.
+    """
+
+    def __init__(self, rules: Iterable[Rule], round: Round, *, audit: bool = False) -> None:
+        self.rules: Sequence[Rule] = tuple(rules)
+        self.round = round
+        self.audit = audit
+        self._ready: dict[tuple[type, str | None], tuple[list[_Ready], list[str]]] = {}
+
+    def __call__(self, thing: Any) -> Judged:
+        """Apply every rule that fits. ``thing`` has ``path``, ``subject`` and ``division``."""
+        division = getattr(thing, "division", None)
+        key = (type(thing), division)
+        if key not in self._ready:
+            self._ready[key] = self._prepare(type(thing), division)
+        ready, left_out = self._ready[key]
+        findings: list[Finding] = []
+        skipped = list(left_out)
+        applied = 0
+        read: dict[str, Any] = {}
+        for entry in ready:
+            arguments = _arguments(thing, entry, read)
+            if arguments is None:
+                skipped.append(entry.rule.id)
+                continue
+            applied += self._apply(entry, thing, arguments, findings, skipped)
+        return Judged(findings, applied, skipped)
+
+    def _prepare(self, kind: type, division: str | None) -> tuple[list[_Ready], list[str]]:
+        ready, left_out = [], []
+        for rule in self.rules:
+            if not issubclass(kind, rule.target):
+                continue
+            severity = self._severity(rule, None, division)
+            fits = rule.when is None or rule.when(self.round)
+            fits = fits and (not rule.divisions or division in rule.divisions)
+            if severity == "off" or not fits:
+                left_out.append(rule.id)
+                continue
+            needs = tuple((need.path, need.optional) for need in rule.needs)
+            ready.append(_Ready(rule, severity, needs, rule.required))
+        return ready, left_out
+
+    def _severity(self, rule: Rule, case: str | None, division: str | None) -> Severity:
+        default = rule.severity if case is None else rule.cases[case]
+        return severity_of(
+            rule.id,
+            default,
+            round=self.round.name,
+            case=case,
+            division=division,
+            audit=self.audit,
+        )
+
+    def _apply(
+        self,
+        entry: _Ready,
+        thing: Any,
+        arguments: list[Any],
+        findings: list[Finding],
+        skipped: list[str],
+    ) -> int:
+        rule = entry.rule
         count = 0
         try:
-            for problem in rule.check(subject, round):
+            for problem in rule.check(thing, self.round, *arguments):
+                severity = entry.severity
+                if problem.case is not None:
+                    severity = self._severity(rule, problem.case, getattr(thing, "division", None))
+                if severity == "off":
+                    continue
                 count += 1
                 if count <= _MAX_PER_RULE_AND_THING:
-                    findings.append(finding_of(rule, problem, subject, severity))
-            applied += 1
+                    findings.append(finding_of(rule, problem, thing, severity))
         except NotJudged:
             skipped.append(rule.id)
-        except (MachineFault, MemoryError):
-            raise
+            return 0
         except Exception as error:
-            findings.append(_raised(rule, error, subject))
+            findings.append(_raised(rule, error, thing))
+            return 0
         if count > _MAX_PER_RULE_AND_THING:
             more = count - _MAX_PER_RULE_AND_THING
-            findings.append(
-                finding_of(
-                    rule,
-                    Problem(f"{more} more findings of this rule are not shown"),
-                    subject,
-                    severity,
-                )
-            )
-    return findings, applied, skipped
+            rest = Problem(f"{more:,} more findings of this rule are not shown")
+            findings.append(finding_of(rule, rest, thing, entry.severity))
+        return 1
 
 
-def finding_of(rule: Rule, problem: Problem, subject: Any, severity: str) -> Finding:
+def _arguments(thing: Any, entry: _Ready, read: dict[str, Any]) -> list[Any] | None:
+    """The values of a rule's needs, each read once for a thing; None where one is absent."""
+    for path in entry.required:
+        value = read.get(path, _UNREAD)
+        if value is _UNREAD:
+            value = read[path] = attribute(thing, path)
+        if not is_present(value):
+            return None
+    arguments = []
+    for path, optional in entry.needs:
+        value = read.get(path, _UNREAD)
+        if value is _UNREAD:
+            value = read[path] = attribute(thing, path)
+        if not optional and not is_present(value):
+            return None
+        arguments.append(value)
+    return arguments
+
+
+def finding_of(rule: Rule, problem: Problem, thing: Any, severity: str) -> Finding:
     """A problem as a finding of the report, with everything made safe to print."""
     return Finding(
         rule=rule.id,
         name=rule.name,
         severity=problem.severity or severity,  # type: ignore[arg-type]
         message=clean(problem.message, 2000),
-        path=clean(problem.path if problem.path is not None else subject.path, 4096),
+        path=clean(problem.path if problem.path is not None else thing.path, 4096),
         line=problem.line or None,
         pointer=clean(problem.pointer, 500),
-        subject=clean_subject(subject.subject),
+        subject=clean_subject(thing.subject),
         found=clean(problem.found),
         required=clean(problem.required),
         fix=clean(problem.fix or rule.fix, 2000),
@@ -81,13 +170,17 @@ def finding_of(rule: Rule, problem: Problem, subject: Any, severity: str) -> Fin
 
 
 def clean_subject(subject: Subject) -> Subject:
+    """A subject with every text made safe to print."""
     return Subject(
-        clean(subject.division), clean(subject.submitter), clean(subject.system),
-        clean(subject.benchmark), clean(subject.scenario),
-    )  # fmt: skip
+        division=clean(subject.division),
+        submitter=clean(subject.submitter),
+        system=clean(subject.system),
+        benchmark=clean(subject.benchmark),
+        scenario=clean(subject.scenario),
+    )
 
 
-def _raised(rule: Rule, error: Exception, subject: Any) -> Finding:
+def _raised(rule: Rule, error: Exception, thing: Any) -> Finding:
     frames = traceback.extract_tb(error.__traceback__)
     last = frames[-1] if frames else None
     where = f"{Path(last.filename).name}:{last.lineno}" if last else "?"
@@ -97,10 +190,10 @@ def _raised(rule: Rule, error: Exception, subject: Any) -> Finding:
         severity="error",
         message=clean(
             f"rule {rule.id} ({rule.name}) stopped with {type(error).__name__}: {error} at {where}; "
-            "what it judges was not judged",
+            "the rule was not applied here",
             2000,
         ),
-        path=clean(getattr(subject, "path", None)),
-        subject=clean_subject(getattr(subject, "subject", Subject())),
-        fix="this is a mistake of assay: report it with the file named here",
+        path=clean(getattr(thing, "path", None)),
+        subject=clean_subject(getattr(thing, "subject", Subject())),
+        fix="this is a bug in Assay: please report it with the file named here",
     )

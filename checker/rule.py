@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -37,15 +37,20 @@ FAMILIES = {
 
 
 class NotJudged(Exception):
-    """Raised by a rule before it yields: what it needs is not there, so it says nothing."""
+    """Raised by a rule before it yields, where a computation of its own shows that it cannot judge.
+
+    Absence is not a reason: what a rule needs is a parameter.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong. ``message`` says what was found, then what was asked, with units.
+    """One thing wrong. ``message`` says what was found, then what was expected, with units.
 
-    path, line: where, when it is not the judged thing's own path. severity: replaces the rule's
-    where one rule has two degrees. evidence: for audit rules, the values side by side.
+    path, line: where, when it is not the judged thing's own path. case: which of the rule's cases
+    this is. evidence: for audit rules, the values side by side. results: the keys of the results
+    that it concerns, where these are not all of the judged thing's. count: how many places, where
+    what repeats is one finding.
     """
 
     message: str
@@ -55,25 +60,48 @@ class Problem:
     line: int | None = None
     pointer: str | None = None
     fix: str | None = None
+    # TODO: goes when every rule names its cases.
     severity: Severity | None = None
+    case: str | None = None
     evidence: dict[str, Any] | None = None
+    results: tuple[str, ...] | None = None
+    count: int | None = None
 
 
-Check = Callable[[Any, Round], Iterator[Problem]]
+Check = Callable[..., Iterator[Problem]]
 
 
 @dataclass(frozen=True, slots=True)
+class Need:
+    """One thing a rule needs of what it judges: a dotted attribute, handed over by position.
+
+    optional: the rule is applied without it too (and gets None).
+    """
+
+    path: str
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A registered rule. ``target`` is the type it judges; ``needs`` what must be there."""
+    """A registered rule.
+
+    target: the type (or union of types) it judges. needs: what is handed over, in the order of the
+    function's parameters; required: what must be there besides. cases: named degrees with their
+    severity. invalidates: whether an error of the rule makes every result that it concerns invalid.
+    """
 
     id: str
     name: str
     severity: Severity
     check: Check
     target: Any
-    needs: tuple[str, ...]
+    needs: tuple[Need, ...]
+    required: tuple[str, ...]
+    cases: Mapping[str, Severity]
     divisions: tuple[str, ...]
     when: Callable[[Round], bool] | None
+    invalidates: bool
     summary: str
     why: str
     fix: str
@@ -84,63 +112,87 @@ class Rule:
         """The family's letter."""
         return self.id[0]
 
-    def applies(self, subject: Any, round: Round) -> bool:
-        """Whether this rule can say anything about ``subject``."""
-        if not isinstance(subject, self.target):
-            return False
-        if self.when is not None and not self.when(round):
-            return False
-        if self.divisions and getattr(subject, "division", None) not in self.divisions:
-            return False
-        return all(_present(subject, need) for need in self.needs)
-
     def facts(self) -> RuleFacts:
         """The rule as a report carries it."""
         return RuleFacts(
-            self.id, self.name, FAMILIES[self.family], self.severity, self.summary, self.why,
-            self.fix, self.source,
-        )  # fmt: skip
+            id=self.id,
+            name=self.name,
+            family=FAMILIES[self.family],
+            severity=self.severity,
+            summary=self.summary,
+            why=self.why,
+            fix=self.fix,
+            source=self.source,
+        )
 
 
-def _present(subject: Any, need: str) -> bool:
-    value = subject
-    for part in need.split("."):
-        value = getattr(value, part, None)
-        if value is None:
-            return False
-    return bool(value) or isinstance(value, int | float)
+def is_present(value: Any) -> bool:
+    """Whether a need's value is there: numbers always, all else when it is not empty."""
+    return value is not None and (bool(value) or isinstance(value, int | float))
+
+
+def attribute(thing: Any, path: str) -> Any:
+    """The value of a dotted attribute; None where any part of it is absent."""
+    for part in path.split("."):
+        thing = getattr(thing, part, None)
+        if thing is None:
+            return None
+    return thing
 
 
 def rule(
     id: str,
     severity: Severity,
     *,
-    needs: str | tuple[str, ...] = (),
+    needs: str | tuple[str, ...] | Mapping[str, str] = (),
+    cases: Mapping[str, Severity] | None = None,
     divisions: tuple[str, ...] = (),
     when: Callable[[Round], bool] | None = None,
+    invalidates: bool | None = None,
 ) -> Callable[[Check], Rule]:
-    """Make a rule of a function.
+    """Make a rule of a function ``(thing, round, *needs)``.
 
-    needs: attributes (dotted) of the judged thing without which the rule is not applied.
+    The parameters after the first two are what the rule needs: each is an attribute of the thing
+    with that name, and the rule is not applied where one is absent. A parameter with a default is
+    optional. ``needs`` maps a parameter to a dotted attribute where the name differs
+    (``needs={"size": "benchmark.dataset.size"}``), or names attributes that must be there without
+    being handed over.
+
+    cases: the rule's named degrees and their severities, for `Problem.case`.
     when: whether the round has such a rule at all.
+    invalidates: whether an error makes the results that it concerns invalid. Default: where the
+    thing is a system, a benchmark or less; what is wrong with a submitter or a tree does not.
     """
+    paths = dict(needs) if isinstance(needs, Mapping) else {}
+    required = () if isinstance(needs, Mapping) else (needs,) if isinstance(needs, str) else needs
 
     def decorate(check: Check) -> Rule:
         parts = _docstring(check)
         # functools.partial and the like never reach here: rules are plain functions.
         function: Any = check
         hints = typing.get_type_hints(function)
-        first = next(iter(inspect.signature(function).parameters))
-        target = hints[first]
+        parameters = list(inspect.signature(function).parameters.values())
+        handed = tuple(
+            Need(paths.get(p.name, p.name), p.default is not inspect.Parameter.empty)
+            for p in parameters[2:]
+        )
+        unknown = set(paths) - {p.name for p in parameters[2:]}
+        if unknown:
+            raise TypeError(f"{id}: needs names {sorted(unknown)}, which are not parameters")
+        target = hints[parameters[0].name]
+        wide = {kind.__name__ for kind in typing.get_args(target) or (target,)} & _WIDE
         return Rule(
             id=id,
             name=function.__name__.replace("_", "-"),
             severity=severity,
             check=check,
             target=target,
-            needs=(needs,) if isinstance(needs, str) else needs,
+            needs=handed,
+            required=tuple(required),
+            cases=dict(cases or {}),
             divisions=divisions,
             when=when,
+            invalidates=not wide if invalidates is None else invalidates,
             summary=parts["summary"],
             why=parts["why"],
             fix=parts["fix"],
@@ -148,6 +200,10 @@ def rule(
         )
 
     return decorate
+
+
+_WIDE = {"Submitter", "Tree"}
+"""Types whose faults do not by themselves touch the results below."""
 
 
 def rules_of(module: ModuleType) -> list[Rule]:

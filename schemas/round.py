@@ -11,8 +11,6 @@ from typing import Literal
 
 import msgspec
 
-Severity = Literal["error", "warning", "note", "off"]
-
 
 class Seeds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The three LoadGen seeds announced for a round, as decimal strings."""
@@ -284,7 +282,6 @@ class AccuracyLog(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The rules of one round.
 
-    severities: raises or lowers a rule (``"M103"``) or a whole family (``"C"``) in this round.
     accuracy_value: which value counts where accuracy.txt prints a metric several times.
     open_states_accuracy: whether an open result must state its accuracy in a readable form.
     offline_minimum_divisions: divisions in which ``min_samples_per_query`` holds (empty: all).
@@ -311,7 +308,6 @@ class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     accuracy_value: Literal["first", "last"] = "first"
     compliance: dict[str, ComplianceTest] = {}
     power: Power = Power()
-    severities: dict[str, Severity] = {}
     allowed_fallback_runs: list[str] = []
     offline_minimum_divisions: list[str] = []
     open_states_accuracy: bool = True

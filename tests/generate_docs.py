@@ -22,7 +22,7 @@ def rules_page() -> str:
         "# Rules",
         "",
         f"Generated from the rules' docstrings by `make docs`; do not edit. {len(explained)} rules.",
-        "`assay rules ID` shows one. A round may lower a severity (`[severities]` in its TOML).",
+        "`assay rules ID` shows one. What a round enforced is in `schemas/enforcement.toml`.",
         "",
     ]
     for letter, title in FAMILIES.items():

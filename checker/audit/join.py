@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from checker.audit.traces import Field, ResultTrace, RunTrace, Traces
-from checker.judging import judge
+from checker.judging import Judge
 from checker.rule import Rule
 from schemas.load import load_round
 from schemas.report import Finding, Report
@@ -26,7 +26,7 @@ TARGETS = (RunTrace, ResultTrace)
 
 
 def compare(
-    traces: list[Traces], rules: Sequence[Rule], old: Report | None = None
+    traces: list[Traces], rules: Sequence[Rule], old: Report | None = None, *, audit: bool = True
 ) -> list[Finding]:
     """What the rules across runs and results find in all traces together."""
     chosen = [rule for rule in rules if rule.target in TARGETS]
@@ -34,10 +34,12 @@ def compare(
         return []
     field = Field(traces, old)
     findings: list[Finding] = []
-    for run in field.runs:
-        findings.extend(judge(chosen, run, load_round(run.round))[0])
-    for result in field.results:
-        findings.extend(judge(chosen, result, load_round(result.round))[0])
+    judges: dict[str, Judge] = {}
+    things: list[RunTrace | ResultTrace] = [*field.runs, *field.results]
+    for thing in things:
+        if thing.round not in judges:
+            judges[thing.round] = Judge(chosen, load_round(thing.round), audit=audit)
+        findings.extend(judges[thing.round](thing).findings)
     return findings
 
 

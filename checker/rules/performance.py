@@ -1214,7 +1214,7 @@ def offline_interval(run: PerformanceRun, round: Round) -> Iterator[Problem]:
         )  # fmt: skip
 
 
-@rule("P147", ERROR, needs="summary")
+@rule("P147", ERROR, needs="summary", cases={"compliance": ERROR})
 def summary_whole(
     run: PerformanceRun | AccuracyRun | ComplianceRun, round: Round
 ) -> Iterator[Problem]:
@@ -1227,11 +1227,10 @@ def summary_whole(
     summary = run.summary
     if summary is None or summary.errors is not None or summary.faults:
         raise NotJudged
-    lowered = round.severities.get("C") if isinstance(run, ComplianceRun) else None
     yield Problem(
         f"{run.summary_path} ends before LoadGen's count of errors: it is cut off",
         path=run.summary_path, line=summary.lines, required="No errors encountered during test.",
-        severity=lowered if lowered in ("warning", "note") else None,
+        case="compliance" if isinstance(run, ComplianceRun) else None,
     )  # fmt: skip
 
 

@@ -19,19 +19,23 @@ from schemas.report import RuleFacts, Severity
 from schemas.round import Round
 
 
-def _problem(fault: Fault, severity: Severity | None = None) -> Problem:
-    return Problem(
-        fault.message, path=fault.path, line=fault.line, fix=fault.fix, severity=severity,
-        found=fault.kind,
-    )  # fmt: skip
-
-
-def _weight(fault: Fault, otherwise: Severity | None = None) -> Severity | None:
+def _problem(fault: Fault, case: str | None = None) -> Problem:
     # Text in another encoding is still read; what is missing from it is judged by other rules.
-    return WARNING if fault.kind == "encoding" else otherwise
+    return Problem(
+        fault.message,
+        path=fault.path,
+        line=fault.line,
+        fix=fault.fix,
+        found=fault.kind,
+        case="encoding" if fault.kind == "encoding" else case,
+    )
 
 
-@rule("X002", ERROR)
+@rule(
+    "X002",
+    ERROR,
+    cases={"encoding": WARNING, "optional": WARNING, "compliance": ERROR, "power": ERROR},
+)
 def unreadable_file(
     subject: Result | PerformanceRun | AccuracyRun | ComplianceTest | System | Submitter | Tree,
     round: Round,
@@ -42,15 +46,13 @@ def unreadable_file(
     Fix: replace the file by the one that was written by LoadGen or the accuracy script, whole.
     Source: submission_rules.adoc, "Required files"; not checked never counts as passed.
     """
-    family = round.severities.get("C")
-    lowered: Severity | None = family if family in ("warning", "note") else None
     if isinstance(subject, System):
         for fault in subject.document.faults if subject.document is not None else []:
-            yield _problem(fault, _weight(fault))
+            yield _problem(fault)
     elif isinstance(subject, Submitter):
         if subject.mapping is not None:
             for fault in subject.mapping.faults:
-                yield _problem(fault, _weight(fault))
+                yield _problem(fault)
     elif isinstance(subject, Tree):
         inside = tuple(f"{r.path}/" for s in subject.submitters for r in s.benchmarks)
         for folder in subject.root.walk():
@@ -59,24 +61,24 @@ def unreadable_file(
                     yield _problem(fault)
     elif isinstance(subject, ComplianceTest):
         for fault in subject.faults():
-            yield _problem(fault, _weight(fault, lowered))
+            yield _problem(fault, "compliance")
     elif isinstance(subject, Result):
         optional = {subject.mlperf_conf.path} if subject.mlperf_conf is not None else set()
         for fault in subject.faults():
-            yield _problem(fault, WARNING if fault.path in optional else _weight(fault))
+            yield _problem(fault, "optional" if fault.path in optional else None)
         if subject.endpoints is not None:
             for fault in subject.endpoints.faults:
-                yield _problem(fault, _weight(fault))
+                yield _problem(fault)
         for folder in subject.folder.walk():
             if folder is not subject.folder:
                 for fault in folder.faults:
                     yield _problem(fault)
     else:
         for fault in subject.faults():
-            yield _problem(fault, _weight(fault))
+            yield _problem(fault)
         if isinstance(subject, PerformanceRun) and subject.power is not None:
             for fault in subject.power.faults:
-                yield _problem(fault, _weight(fault, None if round.power.mandatory else WARNING))
+                yield _problem(fault, "power")
 
 
 def _engine(id: str, name: str, severity: Severity, summary: str, why: str, fix: str) -> RuleFacts:

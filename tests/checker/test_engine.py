@@ -13,7 +13,7 @@ import pytest
 import assay
 from checker import engine, rules
 from checker.engine import Options, check, concerns, finding_order, set_order
-from checker.judging import judge
+from checker.judging import Judge
 from checker.model import Result
 from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
 from checker.rules import RULES, UnknownRule, find_rule, select_rules
@@ -385,10 +385,10 @@ def test_judge_counts_rules(grow: Grow) -> None:
     listing = list_tree(tree.root)
     plan = discover(listing, tree.round, locate(tree.root, listing)).results[0]
     result = load_result(plan, tree.round)
-    findings, applied, skipped = judge(RULES, result, tree.round)
-    assert findings == [] and applied > 5 and skipped
+    judged = Judge(RULES, tree.round)(result)
+    assert judged.findings == [] and judged.applied > 5 and judged.skipped
     targeted = sum(isinstance(result, r.target) for r in RULES)
-    assert applied + len(skipped) == targeted
+    assert judged.applied + len(judged.skipped) == targeted
 
 
 # --- the front door -----------------------------------------------------------------------------

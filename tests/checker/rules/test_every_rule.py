@@ -18,7 +18,6 @@ from checker.audit import traces
 from checker.rule import FAMILIES, Rule, rules_of
 from checker.rules import MODULES, RULES, all_facts
 from checker.rules.tool import ENGINE
-from schemas.load import load_round, round_names
 from schemas.report import SEVERITIES
 from tests.checker.rules.test_tool import ELSEWHERE
 
@@ -119,9 +118,3 @@ def test_registry_is_every_module_and_sorted() -> None:
     }
     registered = {module.__name__.rsplit(".", 1)[-1] for module in MODULES}
     assert with_rules == registered & with_rules, "a module with rules is not in MODULES"
-
-
-@pytest.mark.parametrize("name", round_names())
-def test_rounds_name_known_rules(name: str) -> None:
-    known = {rule.id for rule in RULES} | set(FAMILIES)
-    assert set(load_round(name).severities) <= known
