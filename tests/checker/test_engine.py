@@ -125,28 +125,28 @@ def test_findings_of_one_rule_are_bounded(grow: Grow, monkeypatch: pytest.Monkey
     assert len(found) == 201 and "300 more findings" in found[0].message
 
 
-def test_severity_of_the_round(grow: Grow) -> None:
-    """A round's own severity for a rule, or its family, replaces the rule's; off drops it."""
-    import msgspec
+def test_severity_of_the_round(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The enforcement table's severity holds; off drops a rule."""
+    from checker import judging
 
-    data = load_round("demo")
     tree = grow(**DATACENTER)
     _break(tree)
 
     def severities(**values: str) -> list[tuple[str, str]]:
-        changed = msgspec.structs.replace(data, severities=values)
-        monkeypatch = pytest.MonkeyPatch()
-        monkeypatch.setattr(engine, "load_round", lambda name: changed)
-        try:
-            return sorted(
-                {(f.rule, f.severity) for f in tree.check().findings if f.rule in ("P102", "P134")}
-            )
-        finally:
-            monkeypatch.undo()
+        def severity_of(rule: str, default: str, **where: object) -> str:
+            return values.get(rule, default)
+
+        monkeypatch.setattr(judging, "severity_of", severity_of)
+        return sorted(
+            {
+                (f.rule, f.severity)
+                for f in tree.check(jobs=1).findings
+                if f.rule in ("P102", "P134")
+            }
+        )
 
     assert severities() == [("P102", "error"), ("P134", "error")]
-    assert severities(P="warning") == [("P102", "warning"), ("P134", "warning")]
-    assert severities(P="note", P102="error") == [("P102", "error"), ("P134", "note")]
+    assert severities(P134="note") == [("P102", "error"), ("P134", "note")]
     assert severities(P134="off") == [("P102", "error")]
 
 
