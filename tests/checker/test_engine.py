@@ -17,7 +17,7 @@ from checker.judging import Judge
 from checker.model import Result
 from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
 from checker.rules import RULES, UnknownRule, find_rule, select_rules
-from schemas.load import UnknownRound, load_round
+from schemas.load import UnknownRound
 from schemas.report import Finding, Subject, decode, encode
 from schemas.round import Round
 from tests.conftest import Grow
