@@ -14,6 +14,9 @@ import msgspec
 
 from schemas.report import Finding, Waived
 
+MAX_BYTES = 1 << 20
+MAX_LINE = 8192
+
 
 class BadWaivers(ValueError):
     """The waivers file cannot be used; the message names file, entry and what is wrong."""
@@ -44,8 +47,25 @@ class Waiver:
 def load_waivers(path: Path) -> list[Waiver]:
     """Read a waivers file. Raises BadWaivers."""
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise BadWaivers(f"{path}: {error.strerror}") from error
+    if len(data) > MAX_BYTES:
+        raise BadWaivers(
+            f"{path}: found over {MAX_BYTES:,} bytes; expected a file of a few waivers"
+        )
+    # The reader's time grows with the square of the parts of one dotted key.
+    longest = max(map(len, data.splitlines()), default=0)
+    if longest > MAX_LINE:
+        raise BadWaivers(
+            f"{path}: found a line of {longest:,} bytes; expected {MAX_LINE:,} at most"
+        )
+    try:
+        table = tomllib.loads(data.decode("utf-8"))
+    except RecursionError as error:
+        raise BadWaivers(f"{path}: its values are nested too deeply") from error
+    except ValueError as error:  # not UTF-8, not TOML, a number of thousands of digits
         raise BadWaivers(f"{path}: {error}") from error
     unknown = set(table) - {"waiver"}
     if unknown:

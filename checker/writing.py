@@ -7,7 +7,10 @@ import errno
 import os
 import secrets
 import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 _IN_PLACE = frozenset({errno.EACCES, errno.EPERM, errno.EBUSY, errno.EXDEV})
 _DEFAULT_MODE = 0o666
@@ -45,28 +48,70 @@ def replace_file(path: Path, content: bytes) -> None:
         mode = stat.S_IMODE(old.st_mode) if stat.S_ISREG(old.st_mode) else None
     except FileNotFoundError:
         mode = None
+    with _nameless(path) as (stream, named):
+        stream.write(content)
+        if mode is not None and hasattr(os, "fchmod"):
+            os.fchmod(stream.fileno(), mode)
+        named().replace(path)
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """A stream whose content is at ``path`` when the block ends, and nowhere if it raises.
+
+    Never overwrites: raises FileExistsError where there is something by then.
+    """
+    with _nameless(path) as (stream, named):
+        yield stream
+        part = named()
+        try:
+            os.link(part, path, follow_symlinks=False)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links
+            if os.path.lexists(path):
+                raise
+            part.rename(path)
+        else:
+            part.unlink()
+    if hasattr(os, "O_DIRECTORY"):
+        with contextlib.suppress(OSError):  # some file systems cannot
+            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+
+@contextmanager
+def _nameless(path: Path) -> Iterator[tuple[BinaryIO, Callable[[], Path]]]:
+    """A stream beside ``path``, and what gives it a name there when it is complete.
+
+    Where the system can, it has no name until then: a killed process leaves nothing behind.
+    """
     handle, part = _beside(path)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
+    made = [part] if part is not None else []
+    with os.fdopen(handle, "wb") as stream:
+
+        def named() -> Path:
             stream.flush()
             os.fsync(stream.fileno())
-            if mode is not None and hasattr(os, "fchmod"):
-                os.fchmod(stream.fileno(), mode)
-            if part is None:
-                # Until here the file has no name: a killed process leaves nothing behind.
-                part = _part(path)
+            if not made:
+                made.append(_part(path))
                 own = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY)
                 try:
-                    os.link(str(stream.fileno()), part, src_dir_fd=own, follow_symlinks=True)
+                    os.link(str(stream.fileno()), made[0], src_dir_fd=own, follow_symlinks=True)
                 finally:
                     os.close(own)
-        part.replace(path)
-    except BaseException:
-        if part is not None:
-            with contextlib.suppress(OSError):
-                part.unlink()
-        raise
+            return made[0]
+
+        try:
+            yield stream, named
+        except BaseException:
+            for place in made:
+                with contextlib.suppress(OSError):
+                    place.unlink()
+            raise
 
 
 def _part(path: Path) -> Path:

@@ -203,7 +203,7 @@ def decode(data: bytes) -> Report:
     """
     try:
         head = msgspec.json.decode(data, type=dict[str, Any])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"not JSON: {error}") from error
     if head.get("format") != FORMAT:
         raise ValueError(f'not an Assay report: "format" is {head.get("format")!r}, not {FORMAT!r}')
@@ -214,5 +214,5 @@ def decode(data: bytes) -> Report:
         )
     try:
         return msgspec.json.decode(data, type=Report)
-    except msgspec.ValidationError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"damaged report: {error}") from error

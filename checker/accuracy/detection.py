@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 import msgspec
 import numpy as np
@@ -41,10 +41,14 @@ _MANY = 1000
 _THRESHOLDS = np.linspace(0.5, 0.95, 10)
 
 
+Id = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""What arrays of 64-bit integers hold."""
+
+
 class Image(msgspec.Struct, frozen=True):
     """An image of the ground truth; height and width in pixels."""
 
-    id: int
+    id: Id
     height: float
     width: float
     file_name: str = ""
@@ -53,9 +57,9 @@ class Image(msgspec.Struct, frozen=True):
 class Annotation(msgspec.Struct, frozen=True):
     """A true box: ``bbox`` is [x, y, width, height] in pixels."""
 
-    id: int
-    image_id: int
-    category_id: int
+    id: Id
+    image_id: Id
+    category_id: Id
     bbox: tuple[float, float, float, float]
     area: float | None = None
     iscrowd: int = 0
@@ -64,7 +68,7 @@ class Annotation(msgspec.Struct, frozen=True):
 class Category(msgspec.Struct, frozen=True):
     """A class of objects."""
 
-    id: int
+    id: Id
     name: str = ""
 
 

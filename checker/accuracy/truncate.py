@@ -21,6 +21,7 @@ from typing import BinaryIO, Final, Literal
 
 from checker.accuracy.log import CHUNK, GAP, Progress
 from checker.accuracy.problem import AccuracyError
+from checker.writing import new_file, replace_file
 
 KEPT: Final = 4096
 MARK: Final = b"\n\n...\n\n"
@@ -195,8 +196,11 @@ def apply(
 
             try:
                 outcomes.append(_carry_out(action, kept, step))
+            except _Half as error:
+                outcomes.append(Outcome(action, False, str(error), error.digest))
             except OSError as error:
-                outcomes.append(Outcome(action, False, f"left as it was: {error}"))
+                reason = error.strerror or str(error)
+                outcomes.append(Outcome(action, False, f"left as it was: {reason}"))
         done += action.size
     return outcomes
 
@@ -213,11 +217,12 @@ def _carry_out(action: Action, kept: Path, progress: Progress) -> Outcome:
         else:
             copy = kept / action.relative
             digest = _back_up(stream, copy, progress, size)
-    if action.stated and action.stated != digest:
+    stated = stated_hash(scores)  # perhaps written since the plan
+    if stated and stated != digest:
         return Outcome(
             action,
             False,
-            f"{SCORES} states hash {action.stated[:12]}…, the log has {digest[:12]}…: "
+            f"{SCORES} states hash {stated[:12]}…, the log has {digest[:12]}…: "
             "one of them is of another run",
             digest,
             copy,
@@ -228,15 +233,32 @@ def _carry_out(action: Action, kept: Path, progress: Progress) -> Outcome:
         if scores.exists():
             with _open(scores) as stream:
                 _back_up(stream, kept / action.relative.with_name(SCORES), None, 0)
-    if stated_hash(scores) is None:
+    if stated is None:
         _append(scores, f"\nhash={digest}\n".encode("ascii"))
     if copy is not None:
-        with _open(copy) as stream:
-            head = stream.read(KEPT)
-            stream.seek(-KEPT, os.SEEK_END)
-            tail = stream.read(KEPT)
-        _replace(log, head + MARK + tail)
+        try:
+            with _open(copy) as stream:
+                head = stream.read(KEPT)
+                stream.seek(-KEPT, os.SEEK_END)
+                tail = stream.read(KEPT)
+            replace_file(log, head + MARK + tail)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            if stated is not None:
+                raise
+            raise _Half(
+                f"{SCORES} has the hash now, the log is whole as it was: {reason}; run again",
+                digest,
+            ) from error
     return Outcome(action, True, action.reason, digest, copy)
+
+
+class _Half(OSError):
+    """A log that has its hash and is not truncated yet."""
+
+    def __init__(self, message: str, digest: str) -> None:
+        super().__init__(message)
+        self.digest = digest
 
 
 def _open(path: Path) -> BinaryIO:
@@ -272,30 +294,16 @@ def _back_up(stream: BinaryIO, copy: Path, progress: Progress | None, size: int)
     copy.parent.mkdir(parents=True, exist_ok=True)
     if copy.exists():
         return _digest(stream, None, progress, size)
-    part = copy.with_name(copy.name + ".part")
-    with open(part, "wb") as target:
-        digest = _digest(stream, target, progress, size)
-        target.flush()
-        os.fsync(target.fileno())
-    part.replace(copy)
-    return digest
+    with new_file(copy) as target:
+        return _digest(stream, target, progress, size)
 
 
 def _append(path: Path, line: bytes) -> None:
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-    handle = os.open(path, flags | getattr(os, "O_BINARY", 0), 0o644)
-    with os.fdopen(handle, "ab") as stream:
-        stream.write(line)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write beside and rename over, so that a break leaves the old file or the new one."""
-    part = path.with_name(path.name + ".part")
-    mode = stat.S_IMODE(path.lstat().st_mode)
-    part.unlink(missing_ok=True)
-    with open(part, "xb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    part.chmod(mode)
-    part.replace(path)
+    """Add to a text by replacing it: another hard link to it keeps what it had."""
+    content = b""
+    if os.path.lexists(path):
+        with _open(path) as stream:
+            content = stream.read(_MAX_SCORES + 1)
+        if len(content) > _MAX_SCORES:
+            raise OSError(f"{path.name} is over {_MAX_SCORES} bytes")
+    replace_file(path, content + line)

@@ -19,6 +19,7 @@ from checker.compliance.tokens import Tokens
 from checker.parse.accuracy_txt import AccuracyText, read_accuracy
 from checker.parse.detail import DetailLog, read_detail
 from checker.parse.reading import File
+from checker.writing import replace_file
 from schemas.load import load_round
 from schemas.round import Round
 
@@ -92,13 +93,16 @@ def verify(
 
 
 def write(outcome: Outcome, test_dir: str | Path) -> list[Path]:
-    """Write the test's verification texts into its folder; returns the files written."""
+    """Write the test's verification texts into its folder; returns the files written.
+
+    What has their names is replaced; a link there is not followed. Raises OSError.
+    """
     folder = Path(test_dir)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, text in outcome.files.items():
         path = folder / name
-        path.write_text(text, encoding="utf-8", newline="\n")
+        replace_file(path, text.encode("utf-8"))
         written.append(path)
     return written
 

@@ -242,3 +242,29 @@ def test_closed_pipe_is_no_traceback(good: Path) -> None:
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"a":' * 100_000,
+        b"[" * 100_000,
+        b'{"format_version":' + b"9" * 5000 + b"}",
+        b"[1]",
+        b"\xff",
+    ],
+    ids=["objects", "lists", "digits", "a list", "not UTF-8"],
+)
+def test_a_saved_report_that_is_none(
+    content: bytes, good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit status 2 and one line, from every command that reads reports."""
+    place = tmp_path / "report.json"
+    place.write_bytes(content)
+    for arguments in (
+        ["report", str(place)], ["diff", str(place), str(place)],
+        ["audit", str(good), "--jobs", "1", "--since", str(place)],
+    ):  # fmt: skip
+        assert main(arguments) == 2
+        out, told = capsys.readouterr()
+        assert out == "" and told.startswith(f"assay: {place}: ") and told.count("\n") == 1

@@ -58,3 +58,14 @@ def test_usage_errors(
 def test_unknown_test(tree: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*tree, "--test", "TEST05"]) == 2
     assert "TEST05" in capsys.readouterr().err
+
+
+def test_write_replaces_a_link_and_leaves_its_target(tree: list[str], tmp_path: Path) -> None:
+    secret = tmp_path / "outside.txt"
+    secret.write_text("keep me")
+    place = Path(tree[2]) / "verify_performance.txt"
+    place.unlink()
+    place.symlink_to(secret)
+    assert main([*tree, "--write"]) == 0
+    assert secret.read_text() == "keep me"
+    assert not place.is_symlink() and "TEST PASS" in place.read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import time
 from pathlib import Path
 from typing import Any
 
@@ -151,3 +152,23 @@ def test_dates_of_either_kind(tmp_path: Path) -> None:
 def test_no_waivers_change_nothing() -> None:
     findings = [Finding("P106", "min-duration", "error", "m", "closed/x")]
     assert apply_waivers(findings, None) == findings
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a = " + "[" * 8000, "nested too deeply"),
+        ("a = " + "{b=" * 2000, "nested too deeply"),
+        ("a = " + "9" * 5000, "digits"),
+        (".".join("a" * 30_000) + " = 1", "a line of 60,003 bytes"),
+        ("#" * 100 + "\n" * (1 << 20), "over 1,048,576 bytes"),
+    ],
+    ids=["lists", "tables", "digits", "dotted key", "size"],
+)
+def test_hostile_files_are_refused_soon(text: str, words: str, tmp_path: Path) -> None:
+    place = tmp_path / "waivers.toml"
+    place.write_text(text)
+    began = time.monotonic()
+    with pytest.raises(BadWaivers, match=words):
+        load_waivers(place)
+    assert time.monotonic() - began < 5

@@ -227,3 +227,9 @@ def test_compare_tells_scores_and_other_models_apart(write_log: Writer) -> None:
 def test_read_line() -> None:
     assert detection.read_line("…\nmAP=23.028%\n") == 23.028
     assert detection.read_line("nothing") is None
+
+
+def test_ids_beyond_64_bits_are_refused() -> None:
+    truth = b'{"images":[{"id":%d,"height":1,"width":1}],"annotations":[],"categories":[]}' % 10**30
+    with pytest.raises(AccuracyError, match="no annotations in COCO's form"):
+        detection.read_annotations(truth)

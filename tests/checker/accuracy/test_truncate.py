@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -158,3 +160,59 @@ def test_a_backup_that_cannot_be_written(tree: Path, tmp_path: Path) -> None:
     before = state(tree)
     assert not any(o.done for o in truncate.apply(truncate.plan(tree)[:1], locked / "backup"))
     assert state(tree) == before
+
+
+def test_hard_links_keep_what_they_had(tree: Path, tmp_path: Path) -> None:
+    """Another name of accuracy.txt or of the log, perhaps outside the tree, is not written to."""
+    scores = tree / "closed/X/results/s/resnet/Offline/accuracy/accuracy.txt"
+    others = {tmp_path / "scores": scores, tmp_path / "log": scores.with_name(LOG)}
+    for other, own in others.items():
+        os.link(own, other)
+    before = {other: other.read_bytes() for other in others}
+    truncate.apply(truncate.plan(tree), tmp_path / "backup")
+    assert scores.read_text().endswith(f"hash={DIGEST}\n")
+    assert {other: other.read_bytes() for other in others} == before
+
+
+def test_a_hash_that_came_since_the_plan_is_compared(tree: Path, tmp_path: Path) -> None:
+    actions = truncate.plan(tree)
+    scores = tree / "closed/X/results/s/resnet/Offline/accuracy/accuracy.txt"
+    scores.write_text(f"hash={'0' * 64}\n")
+    [kept] = [o for o in truncate.apply(actions, tmp_path / "backup") if not o.done]
+    assert "another run" in kept.reason and kept.action.scores == scores.resolve()
+    assert scores.with_name(LOG).read_bytes() == LONG
+
+
+@pytest.mark.parametrize("when", ["backup", "accuracy.txt", "log"])
+def test_a_full_disk(
+    when: str, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the outcome says is what is there, nothing half-written is left, a second try works."""
+    [action] = [
+        a for a in truncate.plan(tree) if a.relative.parts[-3:-1] == ("Offline", "accuracy")
+    ]
+    before = state(tree)
+    calls = {"backup": 0, "accuracy.txt": 2, "log": 3}
+    real, count = os.fsync, iter(range(1000))
+
+    def full(handle: int) -> None:
+        if stat.S_ISREG(os.fstat(handle).st_mode) and next(count) == calls[when]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    [outcome] = truncate.apply([action], tmp_path / "backup")
+    assert not outcome.done and "No space left on device" in outcome.reason
+    after = state(tree)
+    assert set(after) == set(before) and after[str(action.relative)] == LONG
+    if when == "log":
+        assert outcome.reason.startswith("accuracy.txt has the hash now, the log is whole")
+        assert after[str(action.relative.with_name("accuracy.txt"))].endswith(
+            b"hash=%b\n" % DIGEST.encode()
+        )
+    else:
+        assert outcome.reason.startswith("left as it was") and after == before
+    monkeypatch.setattr(os, "fsync", real)
+    [again] = truncate.apply(truncate.plan(action.path.parent), tmp_path / "second")
+    assert again.done and action.path.read_bytes() == LONG[:4096] + b"\n\n...\n\n" + LONG[-4096:]
+    assert not [p for p in (*tree.rglob("*"), *tmp_path.rglob("*")) if "part" in p.name]
