@@ -4,24 +4,33 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 TREE   ?= $(or $(ASSAY_CORPUS),../shared)
 
-.PHONY: demo test lint format bench docs clean
+.PHONY: demo test lint advisories format bench docs clean
 
-$(VENV)/.ready: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev,xlsx]"
+# Versions that the tests are known to pass with; CONSTRAINTS= takes the newest.
+CONSTRAINTS ?= constraints.txt
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -P -m venv $(VENV)
+	$(BIN)/python -P -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/python -P -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) -e ".[dev,xlsx]"
 	@touch $@
 
 demo: $(VENV)/.ready
 	$(BIN)/assay demo
 
 test: $(VENV)/.ready
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -P -m pytest $(PYTEST_ARGS)
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/zizmor --offline --quiet action.yml
+
+# Asks an advisory service about every package of constraints.txt: needs a network that reaches one.
+advisories: $(VENV)/.ready
+	$(BIN)/python -P -m pip install --quiet --disable-pip-version-check "pip-audit>=2.7"
+	$(BIN)/pip-audit --strict --no-deps --disable-pip -r constraints.txt
 
 format: $(VENV)/.ready
 	$(BIN)/ruff format .

@@ -100,16 +100,32 @@ def _start(jobs: int, method: str) -> tuple[ProcessPoolExecutor, _Recorder]:
     """A pool whose processes are all there, or an error and none of them."""
     recorder = _Recorder(method)
     context: Any = recorder
-    pool = ProcessPoolExecutor(
-        jobs, mp_context=context, initializer=_begin, initargs=(os.getpid(),)
-    )
-    try:
-        for ready in [pool.submit(os.getpid) for _ in range(jobs)]:
-            ready.result()
-    except BaseException:
-        _kill(pool, recorder)
-        raise
+    with _safe_path():  # the queues, too, start an interpreter
+        pool = ProcessPoolExecutor(
+            jobs, mp_context=context, initializer=_begin, initargs=(os.getpid(),)
+        )
+        try:
+            for ready in [pool.submit(os.getpid) for _ in range(jobs)]:
+                ready.result()
+        except BaseException:
+            _kill(pool, recorder)
+            raise
     return pool, recorder
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """An interpreter that starts in here takes no module from the current folder, which may be the
+    submission's."""
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = before
 
 
 @contextmanager

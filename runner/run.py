@@ -235,15 +235,12 @@ class _Child:
         self._where.say("start")
         read, write = os.pipe()
         environment = dict(os.environ)
-        # The child finds what this process finds, also where it runs from a source tree.
-        environment["PYTHONPATH"] = os.pathsep.join(
-            dict.fromkeys(str(Path(entry or ".").resolve()) for entry in sys.path)
-        )
+        environment["PYTHONPATH"] = os.pathsep.join(_module_places())
         output = self._staging / OUTPUT_LOG
         with output.open("wb") as sink, os.fdopen(read, encoding="utf-8") as events:
             try:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "runner.child", str(write)],
+                    [sys.executable, "-P", "-m", "runner.child", str(write)],
                     stdin=subprocess.PIPE,
                     stdout=sink,
                     stderr=subprocess.STDOUT,
@@ -336,6 +333,15 @@ class _Child:
         if kind is errors.UserConfError:
             kind = errors.SettingsError
         raise kind(message)
+
+
+def _module_places() -> list[str]:
+    """Where the child looks for modules: where this process does, also in a source tree, and not in
+    the current folder, which may hold anything, unless this package itself comes from there."""
+    here = Path.cwd().resolve()
+    own = Path(__file__).resolve().parents[1]
+    places = [Path(entry).resolve() for entry in sys.path if entry]
+    return list(dict.fromkeys(str(p) for p in (*places, own) if p != here or p == own))
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -221,7 +221,7 @@ def test_action_is_composite_and_uses_only_its_inputs() -> None:
 
 def test_action_uses_options_of_this_version() -> None:
     lines = re.findall(r"^ *assay (.*)$", _step("Check")["run"], re.MULTILINE)
-    assert len(lines) == 3
+    assert len(lines) == 4
     for line in lines:
         line = line.split(">>")[0].replace('"${options[@]}"', "--round v6.0")
         parsed(shlex.split(line))
@@ -233,7 +233,7 @@ def _run_action(
     """Run the action's script as GitHub would: exit status, log, outputs and job summary."""
     programs = folder / "bin"
     programs.mkdir(exist_ok=True)
-    for name, call in {"assay": " -m assay", "python": ""}.items():
+    for name, call in {"assay": " -P -m assay", "python": ""}.items():
         (programs / name).write_text(
             f'#!/bin/sh\nexec "{sys.executable}"{call} "$@"\n', encoding="utf-8"
         )
@@ -301,6 +301,65 @@ def test_action_says_when_nothing_was_checked(tmp_path: Path) -> None:
     status, log, outputs, _summary = _run_action(tmp_path, "empty", args="--no-such-option")
     assert status == 2 and "no-such-option" in log and "::error title=Assay::" in log
     assert "report" not in outputs and "sarif" not in outputs
+
+
+@needs_bash
+def test_action_runs_nothing_of_the_workspace(grow: Grow, tmp_path: Path) -> None:
+    """B6: modules of the repository that is checked are not imported, not even by pip."""
+    tree = grow()
+    workspace = tree.root.parent
+    marker = tmp_path / "ran"
+    evil = f"open({str(marker)!r}, 'a').write(__name__)\n"
+    for name in ("reports.py", "schemas.py", "json.py", "multiprocessing.py", "sitecustomize.py"):
+        (workspace / name).write_text(evil, encoding="utf-8")
+    (workspace / "pip").mkdir()
+    (workspace / "pip/__main__.py").write_text(evil, encoding="utf-8")
+    status, log, _outputs, _summary = _run_action(workspace, "submission", args="--jobs 2")
+    assert status == 0 and not marker.exists(), log
+    step = _step("Install Assay")
+    subprocess.run(
+        ["bash", "-e", "-c", step["run"]], cwd=workspace, capture_output=True, timeout=120, check=False,
+        env={**os.environ, "PYTHONSAFEPATH": step["env"]["PYTHONSAFEPATH"],
+             "PATH": f"{workspace / 'bin'}{os.pathsep}{os.environ['PATH']}",
+             "RUNNER_TEMP": str(workspace), "GITHUB_ACTION_PATH": str(tmp_path / "nowhere")},
+    )  # fmt: skip
+    assert not marker.exists()
+    for step in action()["runs"]["steps"]:
+        assert "<<'" not in step.get("run", "")
+        for call in re.findall(r"^ *python\b.*$", step.get("run", ""), re.MULTILINE):
+            assert call.split()[1] == "-P"
+
+
+@needs_bash
+def test_names_of_files_are_no_commands_of_the_runner(grow: Grow) -> None:
+    """What a submission is called cannot give the CI system an order."""
+    tree = grow()
+    (tree.root / "closed/Acme/results/::add-mask::x").mkdir()
+    _status, log, _outputs, _summary = _run_action(tree.root.parent, "submission")
+    lines = log.splitlines()
+    begin = next(i for i, line in enumerate(lines) if line.startswith("::stop-commands::"))
+    end = lines.index(f"::{lines[begin].removeprefix('::stop-commands::')}::")
+    commands = [line for line in lines[:begin] + lines[end + 1 :] if line.lstrip().startswith("::")]
+    assert {line.split()[0].split("::")[1] for line in commands} <= {"error", "warning", "notice"}
+
+
+def test_every_action_is_pinned() -> None:
+    """By a commit, since a tag can be moved."""
+    for step in action()["runs"]["steps"]:
+        assert re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", step.get("uses", f"x@{'0' * 40}"))
+
+
+def test_constraints_fit_the_dependencies() -> None:
+    """Every dependency has one tested version, within its bounds, and an upper bound."""
+    from packaging.requirements import Requirement
+
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    tested = dict(line.split("==") for line in lines if not line.startswith("#"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    for text in project["dependencies"]:
+        needed = Requirement(text)
+        assert needed.specifier.contains(tested[needed.name])
+        assert any(one.operator == "<" for one in needed.specifier), text
 
 
 def test_workflow_on_the_page_uses_the_actions_inputs_and_outputs() -> None:

@@ -195,3 +195,22 @@ class _Inline(ProcessPoolExecutor):
         except BaseException as error:
             future.set_exception(error)
         return future
+
+
+def test_a_fresh_interpreter_imports_nothing_of_the_current_folder(tmp_path: Path) -> None:
+    """The current folder may be the submission: `python -c` would look for modules there first."""
+    for name in ("multiprocessing", "checker", "random"):
+        (tmp_path / f"{name}.py").write_text("open('ran', 'a').write(__name__)\n")
+    code = (
+        "import os\nfrom checker.workers import one_worker\nif __name__ == '__main__':\n"
+        " with one_worker() as pool:\n  assert pool.submit(os.getpid).result() != os.getpid()\n"
+    )
+    script = tmp_path / "script"
+    script.mkdir()
+    (script / "start.py").write_text(code)
+    done = subprocess.run(
+        [sys.executable, str(script / "start.py")], cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "ran").exists()

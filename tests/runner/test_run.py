@@ -347,3 +347,21 @@ def test_the_measuring_process_does_not_outlive_its_parent(tmp_path: Path) -> No
     for path in tmp_path.rglob(SUMMARY):
         assert ": VALID" not in path.read_text()
     assert measure(job("SingleStream", "accuracy"), tmp_path / "run").valid
+
+
+def test_the_measuring_process_runs_nothing_of_the_current_folder(tmp_path: Path) -> None:
+    """B7: a folder runner/ or a json.py beside the results is not imported."""
+    here = tmp_path / "here"
+    (here / "runner").mkdir(parents=True)
+    for name in ("runner/__init__.py", "runner/child.py", "json.py", "numpy.py"):
+        (here / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write(__name__)\n")
+    code = (
+        "import sys\nsys.path.insert(0, '')\nsys.path.insert(1, {root!r})\nsys.path.remove('')\n"
+        "from tests.runner.test_run import job\nfrom runner import measure\nfrom pathlib import Path\n"
+        "sys.path.insert(0, '')\nmeasure(job('Offline', 'accuracy'), Path({out!r}))\n"
+    ).format(root=str(ROOT), out=str(tmp_path / "out"))
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], cwd=here, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "ran").exists()
