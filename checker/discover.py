@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from checker.clean import clean
 from checker.model import DIVISIONS, SCENARIOS, BenchmarkFolder, Submitter, System, Tree
 from checker.parse.documents import read_json
 from checker.parse.reading import File, Folder
@@ -27,6 +28,7 @@ _RESULT_FOLDERS = {"performance", "accuracy"}
 class ResultPlan:
     """One result to judge: names, folders and files, nothing read yet."""
 
+    key: str
     division: str
     submitter: str
     system: str
@@ -47,13 +49,16 @@ class ResultPlan:
 
 @dataclass(slots=True)
 class Plan:
-    """All work in a tree. ``tree`` holds the submitters and their systems (descriptions unread);
-    other_submitters: those that were not asked for."""
+    """All work in a tree. ``tree`` holds the submitters and their systems (descriptions unread).
+
+    other_submitters: those that were not selected. keys: those of the results.
+    """
 
     tree: Tree
     results: list[ResultPlan] = field(default_factory=list)
     system_files: dict[tuple[str, str, str], File | None] = field(default_factory=dict)
     other_submitters: list[str] = field(default_factory=list)
+    keys: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +282,7 @@ def _system(
     place: Place,
 ) -> None:
     _copies(submitter, folder, system.name)
+    keys: list[str] = []
     for directory in sorted(folder.folders):
         below = folder.folders[directory]
         name = benchmark_name(directory, round, mapping, submitter.division)
@@ -310,14 +316,22 @@ def _system(
             compliance_path, compliance_folder = _beside(
                 plan.tree.root, round.layout.compliance, parts, here, submitter
             )
+            key = clean("/".join(parts.values()), 4096)
+            if key in plan.keys:
+                # Names that cannot be printed may look alike once they can.
+                key = f"{key}#{len(plan.keys)}"
+            plan.keys.add(key)
+            group.keys[scenario_folder] = key
+            keys.append(key)
             plan.results.append(
                 ResultPlan(
-                    submitter.division, submitter.name, system.name, directory, scenario_folder,
+                    key, submitter.division, submitter.name, system.name, directory, scenario_folder,
                     here.path, name, scenario, here, place.scope, system.path, system_file,
                     measurement_path or here.path, measurement_folder, compliance_path,
                     compliance_folder,
                 )
             )  # fmt: skip
+    system.results = tuple(keys)
 
 
 def _copies(submitter: Submitter, folder: Folder, system: str) -> None:

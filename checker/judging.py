@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from checker.clean import clean
+from checker.model import Submitter, Tree
 from checker.rule import NotJudged, Problem, Rule, attribute, is_present
 from schemas.enforcement import Severity, severity_of
 from schemas.report import Finding, Subject
@@ -151,12 +152,21 @@ def _arguments(thing: Any, entry: _Ready, read: dict[str, Any]) -> list[Any] | N
     return arguments
 
 
+_WIDE = (Submitter, Tree)
+"""What is too large for its findings to name every result below, or to make them all invalid."""
+
+
 def finding_of(rule: Rule, problem: Problem, thing: Any, severity: str) -> Finding:
     """A problem as a finding of the report, with everything made safe to print."""
+    severity = problem.severity or severity
+    results = concerned(rule, problem.results, thing)
+    invalidates = rule.invalidates
+    if invalidates is None:
+        invalidates = not isinstance(thing, _WIDE)
     return Finding(
         rule=rule.id,
         name=rule.name,
-        severity=problem.severity or severity,  # type: ignore[arg-type]
+        severity=severity,  # type: ignore[arg-type]
         message=clean(problem.message, 2000),
         path=clean(problem.path if problem.path is not None else thing.path, 4096),
         line=problem.line or None,
@@ -166,7 +176,19 @@ def finding_of(rule: Rule, problem: Problem, thing: Any, severity: str) -> Findi
         required=clean(problem.required),
         fix=clean(problem.fix or rule.fix, 2000),
         evidence=clean(problem.evidence),
+        results=results,
+        invalidates=results if severity == "error" and invalidates else (),
+        count=1 if problem.count is None else problem.count,
     )
+
+
+def concerned(rule: Rule, narrowed: tuple[str, ...] | None, thing: Any) -> tuple[str, ...]:
+    """The keys of the results that a finding about ``thing`` concerns."""
+    if narrowed is not None:
+        return narrowed
+    if isinstance(thing, _WIDE) and not rule.invalidates:
+        return ()
+    return tuple(getattr(thing, "results", ()))
 
 
 def clean_subject(subject: Subject) -> Subject:
@@ -181,6 +203,7 @@ def clean_subject(subject: Subject) -> Subject:
 
 
 def _raised(rule: Rule, error: Exception, thing: Any) -> Finding:
+    results = concerned(rule, None, thing)
     frames = traceback.extract_tb(error.__traceback__)
     last = frames[-1] if frames else None
     where = f"{Path(last.filename).name}:{last.lineno}" if last else "?"
@@ -196,4 +219,6 @@ def _raised(rule: Rule, error: Exception, thing: Any) -> Finding:
         path=clean(getattr(thing, "path", None)),
         subject=clean_subject(getattr(thing, "subject", Subject())),
         fix="this is a bug in Assay: please report it with the file named here",
+        results=results,
+        invalidates=results,
     )

@@ -78,7 +78,7 @@ def load_result(plan: ResultPlan, round: Round) -> Result:
     benchmark = round.benchmarks.get(plan.name) if plan.name else None
     result = Result(
         plan.division, plan.submitter, system, plan.directory, plan.scenario_folder, plan.path,
-        round, plan.name, benchmark, plan.scenario, plan.folder, plan.scope,
+        round, plan.name, benchmark, plan.scenario, plan.folder, plan.key, plan.scope,
         measurement_path=plan.measurement_path, measurement_folder=plan.measurement_folder,
         compliance_path=plan.compliance_path, compliance_folder=plan.compliance_folder,
     )  # fmt: skip

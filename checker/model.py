@@ -48,6 +48,11 @@ class Tree:
         """Everything."""
         return Subject()
 
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The keys of all results."""
+        return tuple(key for submitter in self.submitters for key in submitter.results)
+
 
 @dataclass(slots=True)
 class Submitter:
@@ -73,6 +78,11 @@ class Submitter:
         """All of this submitter's results in this division."""
         return Subject(self.division, self.name)
 
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The keys of this submitter's results in this division."""
+        return tuple(key for group in self.benchmarks for key in group.results)
+
 
 @dataclass(slots=True)
 class System:
@@ -87,6 +97,7 @@ class System:
     power_document: File | None = None
     result_copies: list[Document] = field(default_factory=list)
     complete: bool = True
+    results: tuple[str, ...] = ()
 
     @property
     def subject(self) -> Subject:
@@ -126,7 +137,8 @@ class System:
 class BenchmarkFolder:
     """One ``results/<system>/<benchmark>`` folder: which scenarios are there.
 
-    twins: the other folders of the system that mean the same benchmark.
+    twins: the other folders of the system that mean the same benchmark. keys: the key of each
+    result by the name of its scenario's folder.
     """
 
     division: str
@@ -141,12 +153,18 @@ class BenchmarkFolder:
     unknown_scenarios: list[str] = field(default_factory=list)
     folder: Folder | None = None
     twins: list[str] = field(default_factory=list)
+    keys: dict[str, str] = field(default_factory=dict)
     complete: bool = True
 
     @property
     def subject(self) -> Subject:
         """All scenarios of this benchmark."""
         return Subject(self.division, self.submitter, self.system, self.name or self.directory)
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The keys of the results in this folder."""
+        return tuple(self.keys.values())
 
     @property
     def demands(self) -> Category | None:
@@ -183,6 +201,11 @@ class Run:
     def subject(self) -> Subject:
         """The result this run belongs to."""
         return self.result.subject
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The key of the result."""
+        return (self.result.key,)
 
     @property
     def detail_path(self) -> str:
@@ -319,6 +342,11 @@ class ComplianceTest:
         """The result this test belongs to."""
         return self.result.subject
 
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The key of the result."""
+        return (self.result.key,)
+
     def faults(self) -> Iterator[Fault]:
         """Every problem met while reading this test's files."""
         if self.run is not None:
@@ -333,7 +361,8 @@ class Result:
     """One result: system x benchmark x scenario, with everything that was submitted for it.
 
     name: the round's benchmark name (None: the folder's name means no benchmark of the round);
-    scenario: the canonical name of the folder's scenario (None: unknown).
+    scenario: the canonical name of the folder's scenario (None: unknown). key: what findings call
+    it.
     """
 
     division: str
@@ -347,6 +376,7 @@ class Result:
     benchmark: Benchmark | None
     scenario: str | None
     folder: Folder
+    key: str
     scope: str = "tree"
     runs: list[PerformanceRun] = field(default_factory=list)
     extra_runs: list[str] = field(default_factory=list)
@@ -371,6 +401,11 @@ class Result:
             self.division, self.submitter, self.system.name, self.name or self.directory,
             self.scenario or self.scenario_folder,
         )  # fmt: skip
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The key, as a run or a system gives those it concerns."""
+        return (self.key,)
 
     @property
     def performance(self) -> PerformanceRun | None:
@@ -453,6 +488,7 @@ class LogPrint:
     division: str
     system: tuple[str, str]
     mark: tuple[Any, ...]
+    results: tuple[str, ...] = ()
     twins: tuple[str, ...] = ()
 
 
@@ -466,5 +502,6 @@ def print_of(run: PerformanceRun) -> LogPrint | None:
     mark = (detail.size, tuple(sorted(detail.pids)), *(str(detail.get(key)) for key in keys))
     result = run.result
     return LogPrint(
-        detail.path, result.subject, result.division, (result.submitter, result.system.name), mark
-    )
+        detail.path, result.subject, result.division, (result.submitter, result.system.name), mark,
+        run.results,
+    )  # fmt: skip

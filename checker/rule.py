@@ -88,7 +88,8 @@ class Rule:
 
     target: the type (or union of types) it judges. needs: what is handed over, in the order of the
     function's parameters; required: what must be there besides. cases: named degrees with their
-    severity. invalidates: whether an error of the rule makes every result that it concerns invalid.
+    severity. invalidates: whether an error of the rule makes every result that it concerns invalid;
+    None: unless the thing is a submitter or a tree.
     """
 
     id: str
@@ -101,7 +102,7 @@ class Rule:
     cases: Mapping[str, Severity]
     divisions: tuple[str, ...]
     when: Callable[[Round], bool] | None
-    invalidates: bool
+    invalidates: bool | None
     summary: str
     why: str
     fix: str
@@ -179,20 +180,18 @@ def rule(
         unknown = set(paths) - {p.name for p in parameters[2:]}
         if unknown:
             raise TypeError(f"{id}: needs names {sorted(unknown)}, which are not parameters")
-        target = hints[parameters[0].name]
-        wide = {kind.__name__ for kind in typing.get_args(target) or (target,)} & _WIDE
         return Rule(
             id=id,
             name=function.__name__.replace("_", "-"),
             severity=severity,
             check=check,
-            target=target,
+            target=hints[parameters[0].name],
             needs=handed,
             required=tuple(required),
             cases=dict(cases or {}),
             divisions=divisions,
             when=when,
-            invalidates=not wide if invalidates is None else invalidates,
+            invalidates=invalidates,
             summary=parts["summary"],
             why=parts["why"],
             fix=parts["fix"],
@@ -200,10 +199,6 @@ def rule(
         )
 
     return decorate
-
-
-_WIDE = {"Submitter", "Tree"}
-"""Types whose faults do not by themselves touch the results below."""
 
 
 def rules_of(module: ModuleType) -> list[Rule]:

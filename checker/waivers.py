@@ -124,7 +124,9 @@ def apply_waivers(
                 continue
             expires = waiver.expires.isoformat() if waiver.expires else None
             finding = msgspec.structs.replace(
-                finding, waived=Waived(waiver.reason[:500], waiver.owner[:200], expires)
+                finding,
+                waived=Waived(waiver.reason[:500], waiver.owner[:200], expires),
+                invalidates=(),
             )
             break
         marked.append(finding)

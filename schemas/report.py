@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 FORMAT = "assay-report"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
@@ -85,7 +85,11 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """One result: system x benchmark x scenario."""
+    """One result: system x benchmark x scenario.
+
+    ``key`` is unique in the report: division/submitter/system/directory/scenario folder, after the
+    tree's name where several trees were audited. Findings refer to it.
+    """
 
     division: str
     submitter: str
@@ -106,6 +110,7 @@ class Result(msgspec.Struct, frozen=True):
     weight_data_types: str | None = None
     limits: Limits | None = None
     runs: list[RunFacts] = []
+    key: str = ""
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -127,7 +132,12 @@ class Waived(msgspec.Struct, frozen=True):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that was found: where, what, what was asked, how to mend it."""
+    """One thing that was found: where, what, what was expected, how to fix it.
+
+    ``results`` are the keys of the results that it concerns; empty: no result in particular, but
+    all of its subject. ``invalidates`` are the keys of those it makes invalid. ``count`` is the
+    number of places, where what repeats is one finding.
+    """
 
     rule: str
     name: str
@@ -142,6 +152,9 @@ class Finding(msgspec.Struct, frozen=True):
     fix: str | None = None
     waived: Waived | None = None
     evidence: dict[str, Any] | None = None
+    results: tuple[str, ...] = ()
+    invalidates: tuple[str, ...] = ()
+    count: int = 1
 
 
 class RuleFacts(msgspec.Struct, frozen=True):
@@ -169,6 +182,20 @@ class Summary(msgspec.Struct, frozen=True):
     waived: int
 
 
+class Selection(msgspec.Struct, frozen=True):
+    """What a check was narrowed to.
+
+    ``select`` and ``ignore`` hold rule ids, names or family letters; empty: no restriction.
+    ``round`` is the round that was given, if one was.
+    """
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    submitters: tuple[str, ...] = ()
+    divisions: tuple[str, ...] = ()
+    round: str | None = None
+
+
 class Report(msgspec.Struct, frozen=True):
     """Everything one call of ``assay check`` or ``assay audit`` found."""
 
@@ -184,6 +211,7 @@ class Report(msgspec.Struct, frozen=True):
     rules: list[RuleFacts] = []
     scope: str = "tree"
     not_checked: list[str] = []
+    selection: Selection | None = None
 
     @property
     def failed(self) -> bool:
@@ -207,12 +235,53 @@ def decode(data: bytes) -> Report:
         raise ValueError(f"not JSON: {error}") from error
     if head.get("format") != FORMAT:
         raise ValueError(f'not an Assay report: "format" is {head.get("format")!r}, not {FORMAT!r}')
-    if head.get("format_version") != FORMAT_VERSION:
+    version = head.get("format_version")
+    if version not in (1, FORMAT_VERSION):
         raise ValueError(
-            f"report format_version is {head.get('format_version')!r}; "
-            f"this version of assay reads {FORMAT_VERSION}. Check the tree again to make a new one"
+            f"report format_version is {version!r}; this version of assay reads 1 to "
+            f"{FORMAT_VERSION}. Check the tree again to make a new one"
         )
     try:
-        return msgspec.json.decode(data, type=Report)
+        report = msgspec.json.decode(data, type=Report)
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"damaged report: {error}") from error
+    return _linked(report) if version == 1 else report
+
+
+def _linked(report: Report) -> Report:
+    """A report of format version 1 with the links that version 2 has, as far as they can be known.
+
+    A finding belongs to the result whose folder it is in, or else to all results that its subject
+    names. Verdicts stay as they were.
+    """
+    seen: dict[str, int] = {}
+    results = []
+    by_subject: dict[tuple[str | None, ...], list[Result]] = {}
+    for result in report.results:
+        parts = (result.division, result.submitter, result.system, result.directory)
+        key = "/".join((*parts, result.scenario))
+        seen[key] = seen.get(key, 0) + 1
+        key = key if seen[key] == 1 else f"{key}#{seen[key]}"
+        result = msgspec.structs.replace(result, key=key)
+        results.append(result)
+        system = parts[:3]
+        for benchmark in {None, result.benchmark, result.directory}:
+            for scenario in (None, result.scenario.casefold()):
+                by_subject.setdefault((*system, benchmark, scenario), []).append(result)
+    findings = []
+    for finding in report.findings:
+        about = finding.subject
+        scenario = about.scenario.casefold() if about.scenario is not None else None
+        meant = by_subject.get(
+            (about.division, about.submitter, about.system, about.benchmark, scenario), []
+        )
+        inside = [r for r in meant if f"{finding.path}/".startswith(f"{r.path}/")]
+        keys = tuple(r.key for r in inside or meant)
+        invalid = tuple(r.key for r in inside or meant if r.status == "invalid")
+        error = finding.severity == "error" and finding.waived is None
+        findings.append(
+            msgspec.structs.replace(finding, results=keys, invalidates=invalid if error else ())
+        )
+    return msgspec.structs.replace(
+        report, format_version=FORMAT_VERSION, results=results, findings=findings
+    )

@@ -6,23 +6,35 @@ Paths of several trees are told apart by a first part, the tree's name; one tree
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from checker.audit.traces import Field, ResultTrace, RunTrace, Traces
+from checker.discover import Place
 from checker.judging import Judge
 from checker.rule import Rule
 from schemas.load import load_round
 from schemas.report import Finding, Report
 from schemas.report import Result as ResultRow
-
-if TYPE_CHECKING:
-    from checker.engine import Examined
+from schemas.round import Round
 
 TARGETS = (RunTrace, ResultTrace)
+
+
+@dataclass(slots=True)
+class Examined:
+    """One tree, judged by itself: what `audit` joins. ``label`` tells several trees apart."""
+
+    round: Round
+    detected_from: str
+    place: Place
+    tree: str
+    rows: list[ResultRow]
+    findings: list[Finding]
+    traces: list[Traces]
+    label: str = ""
 
 
 def compare(
@@ -60,19 +72,29 @@ def relabelled(examined: Examined, label: str) -> Examined:
     def put(path: str | None) -> str:
         return label if path in (None, "", ".") else f"{label}/{path}"
 
+    def keys(results: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(f"{label}/{key}" for key in results)
+
     rows: list[ResultRow] = [
         msgspec.structs.replace(
-            row, path=put(row.path),
+            row, path=put(row.path), key=f"{label}/{row.key}",
             runs=[msgspec.structs.replace(run, path=put(run.path)) for run in row.runs],
         )
         for row in examined.rows
     ]  # fmt: skip
-    findings = [msgspec.structs.replace(f, path=put(f.path)) for f in examined.findings]
+    findings = [
+        msgspec.structs.replace(
+            f, path=put(f.path), results=keys(f.results), invalidates=keys(f.invalidates)
+        )
+        for f in examined.findings
+    ]
     for traces in examined.traces:
         traces.result.path = put(traces.result.path)
         traces.result.detail_path = put(traces.result.detail_path)
+        traces.result.results = keys(traces.result.results)
         traces.result.tree = label
         for run in traces.runs:
+            run.results = keys(run.results)
             run.tree = label
             run.path = put(run.path)
     return replace(examined, rows=rows, findings=findings, label=label)

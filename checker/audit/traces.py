@@ -72,6 +72,7 @@ class RunTrace:
     sources: tuple[tuple[str, str], ...]
     places: dict[str, tuple[str, int, int]]
     lines: dict[str, int]
+    results: tuple[str, ...] = ()
     tree: str = ""
     field: Field | None = None
 
@@ -111,6 +112,7 @@ class ResultTrace:
     accelerators: int | None
     description: str | None
     availability: str | None
+    results: tuple[str, ...] = ()
     tree: str = ""
     field: Field | None = None
 
@@ -176,6 +178,7 @@ def _run_trace(result: Result, kind: str, run: Run, detail: DetailLog) -> RunTra
         version=run.loadgen_version, sut=detail.text("sut_name"), sources=core,
         places=_places(detail) if mllog and core else {},
         lines={k: line for k in (*_TRIPLE, "test_datetime", "power_begin") if (line := detail.line(k))},
+        results=run.results,
     )  # fmt: skip
 
 
@@ -251,6 +254,7 @@ def _result_trace(result: Result) -> ResultTrace:
         accelerator=model.strip() if named and isinstance(model, str) else None, accelerators=total,
         description=hashlib.sha256(description).hexdigest() if plain else None,
         availability=status.strip().lower() if isinstance(status, str) else None,
+        results=result.results,
     )  # fmt: skip
 
 

@@ -465,7 +465,7 @@ def scenario_known(result: Result, round: Round) -> Iterator[Problem]:
         )  # fmt: skip
 
 
-@rule("S115", ERROR)
+@rule("S115", ERROR, invalidates=False)
 def scenario_folder(group: BenchmarkFolder, round: Round) -> Iterator[Problem]:
     """Below a benchmark there are folders of scenarios only.
 
@@ -599,6 +599,8 @@ def one_folder_per_benchmark(group: BenchmarkFolder, round: Round) -> Iterator[P
             yield Problem(
                 f"{listed(paths)} all mean {scenario}", path=paths[-1], found=paths,
                 required="one folder",
+                results=tuple(k for name, k in group.keys.items()
+                              if canonical_scenario(name, round.aliases) == scenario),
             )  # fmt: skip
 
 

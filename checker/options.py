@@ -1,0 +1,48 @@
+"""What one call of check or audit was asked to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from checker.archive import Limits
+from schemas.report import Report, Selection
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to check and how. select and ignore hold rule ids, names or family letters.
+
+    since: an earlier round's report to compare an audit's results with. unpack: how much of an
+    archive may be unpacked.
+    """
+
+    round: str | None = None
+    divisions: frozenset[str] | None = None
+    submitters: frozenset[str] | None = None
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    waivers: Path | None = None
+    jobs: int | None = None
+    audit: bool = False
+    data: dict[str, str] = field(default_factory=dict)
+    benchmark: str | None = None
+    scenario: str | None = None
+    since: Report | None = None
+    unpack: Limits | None = None
+
+    @property
+    def selection(self) -> Selection | None:
+        """What the check is narrowed to, as the report states it; None for all rules and results."""
+        if not (self.select or self.ignore or self.submitters or self.divisions):
+            return None
+        return Selection(
+            select=tuple(self.select),
+            ignore=tuple(self.ignore),
+            submitters=tuple(sorted(self.submitters or ())),
+            divisions=tuple(sorted(self.divisions or ())),
+            round=self.round,
+        )

@@ -1,0 +1,166 @@
+"""One result: read, judged and summed up as a row of the report. This is what runs in a worker.
+
+Findings and the row travel back, nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from checker import metrics
+from checker.audit.traces import ResultTrace, RunTrace, Traces, traces_of
+from checker.clean import clean
+from checker.discover import ResultPlan
+from checker.judging import Judge, clean_subject
+from checker.load import load_result
+from checker.machine import MachineFault
+from checker.model import LogPrint, Result, print_of
+from schemas.load import load_round
+from schemas.report import Finding, Subject
+from schemas.report import Result as ResultRow
+from schemas.round import Round
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a worker sends back of one result."""
+
+    row: ResultRow
+    findings: list[Finding]
+    traces: Traces | None = None
+    prints: list[LogPrint] = field(default_factory=list)
+
+
+def work(
+    plans: list[ResultPlan],
+    round_name: str,
+    rule_ids: tuple[str, ...],
+    data: dict[str, str],
+    audit: bool = False,
+) -> list[Outcome]:
+    """Parse and judge some results: what runs in a worker."""
+    from checker.rules import by_id
+
+    judge = Judge((by_id(id) for id in rule_ids), load_round(round_name), audit=audit)
+    return [_one(plan, judge, data) for plan in plans]
+
+
+def _one(plan: ResultPlan, judge: Judge, data: dict[str, str]) -> Outcome:
+    round = judge.round
+    try:
+        result = load_result(plan, round)
+        if data:
+            from checker.recompute import recompute_accuracy
+
+            recompute_accuracy(result, data)
+        return _judge_result(result, judge)
+    except (MachineFault, MemoryError):
+        raise
+    except Exception as error:
+        return broken(plan, round, error)
+
+
+class NoMemory(RuntimeError):
+    """A result that ends its worker even when it is judged alone."""
+
+    fix = "check it again with more memory, or with --jobs 1"
+
+
+def broken(plan: ResultPlan, round: Round, error: BaseException) -> Outcome:
+    subject = clean_subject(
+        Subject(plan.division, plan.submitter, plan.system, plan.name or plan.directory,
+                plan.scenario or plan.scenario_folder)
+    )  # fmt: skip
+    finding = Finding(
+        "X001", "rule-raised", "error",
+        clean(f"this result could not be read or judged: {type(error).__name__}: {error}", 2000),
+        clean(plan.path), subject=subject,
+        fix=getattr(error, "fix", "this is a mistake of assay: report it with the folder named here"),
+    )  # fmt: skip
+    row = ResultRow(
+        clean(plan.division), clean(plan.submitter), clean(plan.system), plan.name,
+        clean(plan.directory), clean(plan.scenario_folder), None, "invalid", None, [], None, None,
+        clean(plan.path), 0,
+    )  # fmt: skip
+    return Outcome(row, [finding])
+
+
+def _judge_result(result: Result, judge: Judge) -> Outcome:
+    findings: list[Finding] = []
+    applied = 0
+    skipped: list[str] = []
+    things: list[Any] = [result, *result.runs]
+    if result.accuracy is not None:
+        things.append(result.accuracy)
+    for test in result.tests.values():
+        things.append(test)
+        if test.run is not None:
+            things.append(test.run)
+    if result.ranging is not None:
+        things.append(result.ranging)
+    for thing in things:
+        judged = judge(thing)
+        findings.extend(judged.findings)
+        applied += judged.applied
+        skipped.extend(judged.skipped)
+    weights = result.measurements.fields.get("weight_data_types") if result.measurements else None
+    row = ResultRow(
+        division=clean(result.division),
+        submitter=clean(result.submitter),
+        system=clean(result.system.name),
+        benchmark=result.name,
+        directory=clean(result.directory),
+        scenario=clean(result.scenario_folder),
+        category=result.category,
+        status="valid",  # until `_with_status` has seen every finding, waivers included
+        metric=_finite(metrics.metric_of(result)),
+        accuracy=[
+            score for score in metrics.accuracy_of(result) if math.isfinite(score.value)
+        ],
+        inferred_from=clean(result.inferred_from),
+        power=_finite(metrics.power_of(result)),
+        path=clean(result.path) or ".",
+        rules_applied=applied,
+        rules_not_applied=sorted(set(skipped)),
+        system_description={
+            str(clean(k)): clean(v, 2000) for k, v in list(result.system.fields.items())[:200]
+        },
+        weight_data_types=_weights(weights),
+        limits=metrics.limits_of(result),
+        runs=clean_facts(metrics.facts_of(result)),
+    )  # fmt: skip
+    # Rules across runs are applied by the parent, which alone sees all of them.
+    across = any(rule.target in (RunTrace, ResultTrace) for rule in judge.rules)
+    prints = [mark for run in result.runs if (mark := print_of(run)) is not None]
+    return Outcome(row, findings, traces_of(result) if across else None, prints)
+
+
+def clean_facts(facts: list[Any]) -> list[Any]:
+    """Run facts with every text made safe to print."""
+    return [
+        msgspec.structs.replace(
+            f, path=clean(f.path), started=clean(f.started), loadgen_version=clean(f.loadgen_version),
+            scenario=clean(f.scenario), mode=clean(f.mode), validity=clean(f.validity),
+            settings=clean(f.settings),
+            query_count=f.query_count if f.query_count is None or abs(f.query_count) < 2**63 else None,
+        )
+        for f in facts
+    ]  # fmt: skip
+
+
+def _weights(value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, list | tuple):
+        return clean(", ".join(str(v) for v in value), 500)
+    if isinstance(value, dict):
+        return clean(", ".join(f"{k}: {v}" for k, v in value.items()), 500)
+    return clean(str(value), 500)
+
+
+def _finite(metric: Any) -> Any:
+    return metric if metric is not None and math.isfinite(metric.value) else None
