@@ -30,6 +30,8 @@ from checker.schedule import run_units
 from schemas.load import load_round
 from schemas.report import Finding, Report
 
+__all__ = ["Options", "audit", "check"]
+
 
 def check(
     root: str | os.PathLike[str],

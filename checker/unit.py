@@ -79,12 +79,13 @@ def broken(plan: ResultPlan, round: Round, error: BaseException) -> Outcome:
         "X001", "rule-raised", "error",
         clean(f"this result could not be read or judged: {type(error).__name__}: {error}", 2000),
         clean(plan.path), subject=subject,
+        results=(plan.key,), invalidates=(plan.key,),
         fix=getattr(error, "fix", "this is a mistake of assay: report it with the folder named here"),
     )  # fmt: skip
     row = ResultRow(
         clean(plan.division), clean(plan.submitter), clean(plan.system), plan.name,
         clean(plan.directory), clean(plan.scenario_folder), None, "invalid", None, [], None, None,
-        clean(plan.path), 0,
+        clean(plan.path), 0, key=plan.key,
     )  # fmt: skip
     return Outcome(row, [finding])
 
@@ -116,7 +117,7 @@ def _judge_result(result: Result, judge: Judge) -> Outcome:
         directory=clean(result.directory),
         scenario=clean(result.scenario_folder),
         category=result.category,
-        status="valid",  # until `_with_status` has seen every finding, waivers included
+        status="valid",  # until `verdict` has seen every finding, waivers included
         metric=_finite(metrics.metric_of(result)),
         accuracy=[
             score for score in metrics.accuracy_of(result) if math.isfinite(score.value)
@@ -132,6 +133,7 @@ def _judge_result(result: Result, judge: Judge) -> Outcome:
         weight_data_types=_weights(weights),
         limits=metrics.limits_of(result),
         runs=clean_facts(metrics.facts_of(result)),
+        key=result.key,
     )  # fmt: skip
     # Rules across runs are applied by the parent, which alone sees all of them.
     across = any(rule.target in (RunTrace, ResultTrace) for rule in judge.rules)

@@ -103,42 +103,24 @@ def subject_text(subject: Subject) -> str:
 
 
 class Attached:
-    """Which findings belong to which result.
+    """Which findings concern which result, as the findings state it.
 
-    A finding belongs to a result when it names the result's system and nothing that contradicts
-    the result; so one on a system description belongs to each result of that system. What names
-    no system (a whole submitter, the whole tree) belongs to none and is shown apart.
+    ``loose`` are those that concern no result of the report: a whole submitter, the whole tree.
     """
 
     def __init__(self, report: Report) -> None:
-        self._by_system: dict[SystemKey, list[Finding]] = {}
+        self._by_key: dict[str, list[Finding]] = {result.key: [] for result in report.results}
         self.loose: list[Finding] = []
-        known = {system_key(result) for result in report.results}
         for finding in report.findings:
-            subject = finding.subject
-            key = (subject.division or "", subject.submitter or "", subject.system or "")
-            if key in known:
-                self._by_system.setdefault(key, []).append(finding)
-            else:
+            known = [key for key in finding.results if key in self._by_key]
+            for key in known:
+                self._by_key[key].append(finding)
+            if not known:
                 self.loose.append(finding)
-        self._taken: set[int] = set()
-        for result in report.results:
-            self._taken.update(id(finding) for finding in self.of(result))
-        for findings in self._by_system.values():
-            self.loose.extend(f for f in findings if id(f) not in self._taken)
 
     def of(self, result: Result) -> list[Finding]:
         """The findings of one result, in the order of the report."""
-        names = {result.benchmark, result.directory}
-        scenario = result.scenario.casefold()
-        return [
-            finding
-            for finding in self._by_system.get(system_key(result), ())
-            if (finding.subject.benchmark is None or finding.subject.benchmark in names)
-            and (
-                finding.subject.scenario is None or finding.subject.scenario.casefold() == scenario
-            )
-        ]
+        return self._by_key[result.key]
 
 
 def standing_errors(findings: Iterable[Finding]) -> int:

@@ -34,6 +34,6 @@ def _spelled_out(value: Any) -> Any:
         return value.encode("utf-8", "backslashreplace").decode("utf-8")
     if isinstance(value, dict):
         return {_spelled_out(key): _spelled_out(item) for key, item in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_spelled_out(item) for item in value]
     return value

@@ -245,10 +245,10 @@ def decode(data: bytes) -> Report:
         report = msgspec.json.decode(data, type=Report)
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"damaged report: {error}") from error
-    return _linked(report) if version == 1 else report
+    return linked(report) if version == 1 else report
 
 
-def _linked(report: Report) -> Report:
+def linked(report: Report) -> Report:
     """A report of format version 1 with the links that version 2 has, as far as they can be known.
 
     A finding belongs to the result whose folder it is in, or else to all results that its subject

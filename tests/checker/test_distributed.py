@@ -16,7 +16,7 @@ import pytest
 
 from assay.cli import main
 from checker import distributed as carrier
-from checker import engine
+from checker import schedule, unit
 from checker.discover import ResultPlan
 from checker.distributed import ClusterError, ClusterLost, DaskExecutor, dask_executor
 from checker.engine import Options, check
@@ -25,7 +25,7 @@ from tests.conftest import Grow
 from tests.trees import GoodTree, good_tree
 
 EDGE: dict[str, Any] = {"round": "demo", "benchmark": "digits", "category": "edge"}
-REAL_WORK = engine._work
+REAL_WORK = unit.work
 
 
 def _many(folder: Path) -> GoodTree:
@@ -114,7 +114,7 @@ def test_a_worker_is_killed_in_the_middle(
 ) -> None:
     local = encode(check(many.root, Options(jobs=1)))
     marker = tmp_path / "killed"
-    monkeypatch.setattr(engine, "_work", functools.partial(_dies_once, str(marker)))
+    monkeypatch.setattr(schedule, "work", functools.partial(_dies_once, str(marker)))
     assert _checked(cluster, many) == local
     assert marker.exists()
 
@@ -127,7 +127,7 @@ def test_a_result_that_kills_every_worker(
 
     good = check(many.root, Options(jobs=1))
     monkeypatch.setattr(cluster.scheduler, "allowed_failures", 0)
-    monkeypatch.setattr(engine, "_work", functools.partial(_always_dies, "box3"))
+    monkeypatch.setattr(schedule, "work", functools.partial(_always_dies, "box3"))
     report = decode(_checked(cluster, many))
     broken = [f for f in report.findings if f.rule == "X001"]
     assert {f.subject.system for f in broken} == {"box3"} and len(broken) == 2

@@ -8,17 +8,21 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import assay
-from checker import engine, rules
-from checker.engine import Options, check, concerns, finding_order, set_order
+import reports
+from checker import rules, unit
+from checker.engine import Options, check
 from checker.judging import Judge
 from checker.model import Result
 from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
 from checker.rules import RULES, UnknownRule, find_rule, select_rules
+from checker.verdict import finding_order, set_order, with_verdicts
 from schemas.load import UnknownRound
-from schemas.report import Finding, Subject, decode, encode
+from schemas.report import Finding, decode, encode
+from schemas.report import Result as Row
 from schemas.round import Round
 from tests.conftest import Grow
 from tests.trees import GoodTree, good_tree
@@ -92,14 +96,14 @@ def test_a_rule_that_raises_becomes_a_finding(grow: Grow, monkeypatch: pytest.Mo
 
 
 def test_a_result_that_cannot_be_loaded(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = engine.load_result
+    real = unit.load_result
 
     def load(plan: Any, round: Round) -> Any:
         if plan.scenario == "Server":
             raise RuntimeError("too big")
         return real(plan, round)
 
-    monkeypatch.setattr(engine, "load_result", load)
+    monkeypatch.setattr(unit, "load_result", load)
     report = grow(**DATACENTER).check()
     assert [(r.scenario, r.status) for r in report.results] == [
         ("Offline", "valid"),
@@ -259,49 +263,67 @@ def test_a_system_description_is_every_results(grow: Grow) -> None:
     assert {r.status for r in tree.check().results} == {"invalid"}
 
 
-def test_missing_scenario_leaves_the_others_valid(grow: Grow) -> None:
+@pytest.mark.parametrize("waived", [False, True])
+def test_missing_scenario_invalidates_the_benchmark(
+    waived: bool, grow: Grow, tmp_path: Path
+) -> None:
+    """Report, csv and exit status are read from one link; a waiver undoes it everywhere."""
     tree = grow(**EDGE)
     tree.remove(tree.result("MultiStream").path)
+    waivers = tmp_path / "waivers.toml"
+    waivers.write_text('[[waiver]]\nrule="S116"\npath="**"\nreason="agreed"\nowner="chair"\n')
+    report = tree.check(waivers=waivers if waived else None)
+    keys = tuple(r.key for r in report.results)
+    assert [r.scenario for r in report.results] == ["Offline", "SingleStream"]
+    found = [(f.rule, f.results, f.invalidates) for f in report.findings]
+    assert found == [("S116", keys, () if waived else keys)]
+    status = "valid" if waived else "invalid"
+    assert [r.status for r in report.results] == [status, status]
+    assert report.failed is not waived
+    lines = str(reports.render(report, "csv")).splitlines()
+    assert len(lines) == (3 if waived else 1)
+
+
+def test_every_finding_states_its_results(grow: Grow) -> None:
+    """A system's, a benchmark's, a result's and a submitter's finding, each with its keys."""
+    tree = good_tree(grow(**EDGE).root.parent / "two", **EDGE)
+    good_tree(tree.root, **EDGE, system="box2", into=tree)
     report = tree.check()
-    assert report.failed
-    assert {r.scenario: r.status for r in report.results} == {
-        "Offline": "valid",
-        "SingleStream": "valid",
+    keys = [r.key for r in report.results]
+    assert len(set(keys)) == 6 and report.findings == []
+    first = report.results[0]
+    assert first.key == (
+        f"{first.division}/{first.submitter}/{first.system}/{first.directory}/{first.scenario}"
+    )
+    _break(tree)
+    tree.edit_json(tree.system_path, lambda d: d.pop("framework"))
+    (tree.root / "stray.txt").write_text("x")
+    report = tree.check()
+    own = tuple(r.key for r in report.results if r.system == first.system)
+    linked = {(f.rule, f.results) for f in report.findings}
+    one = (next(k for k in own if k.endswith("/Offline")),)
+    assert linked == {
+        ("S102", ()),
+        ("D102", own),
+        ("P102", one),
+        ("P131", one),
+        ("P134", one),
+    }
+    assert {r.system: r.status for r in report.results} == {
+        first.system: "invalid",
+        "box2": "valid",
     }
 
 
-ROW = Subject("closed", "Acme", "box1", "resnet", "Offline")
-
-
-@pytest.mark.parametrize(
-    ("rule_id", "subject", "path", "expected"),
-    [
-        ("P102", ROW, "closed/Acme/results/box1/resnet/Offline/performance", True),
-        ("P102", Subject("closed", "Acme", "box1", "resnet", "Server"), None, False),
-        ("P102", Subject("closed", "Acme", "box2", "resnet", "Offline"), None, False),
-        ("P102", Subject("open", "Acme", "box1", "resnet", "Offline"), None, False),
-        (
-            "S112",
-            Subject("closed", "Acme", "box1", "resnet"),
-            "closed/Acme/results/box1/resnet",
-            False,
-        ),
-        ("D101", Subject("closed", "Acme", "box1"), "closed/Acme/systems/box1.json", True),
-        ("S101", Subject("closed", "Acme"), "closed/Acme", False),
-        ("P102", ROW, "closed/Acme/results/box1/resnet50/Offline/performance", False),
-    ],
-)
-def test_whom_a_finding_concerns(
-    rule_id: str, subject: Subject, path: str | None, expected: bool, grow: Grow
-) -> None:
-    row = grow(**DATACENTER).check().results[0]
-    import msgspec
-
-    row = msgspec.structs.replace(
-        row, division="closed", submitter="Acme", system="box1", benchmark="resnet", directory="resnet",
-        scenario="Offline", path="closed/Acme/results/box1/resnet/Offline",
+def test_verdicts_follow_the_links() -> None:
+    row = Row(
+        "closed", "A", "s", "b", "b", "Offline", None, "valid", None, [], None, None, "p", 1,
+        key="closed/A/s/b/Offline",
     )  # fmt: skip
-    assert concerns(Finding(rule_id, "x", "error", "m", path, subject=subject), row) is expected
+    rows = [row, msgspec.structs.replace(row, key="closed/A/s/b/Server", scenario="Server")]
+    finding = Finding("S116", "x", "error", "m", invalidates=(row.key,))
+    assert [r.status for r in with_verdicts(rows, [finding])] == ["invalid", "valid"]
+    assert [r.status for r in with_verdicts(rows, [])] == ["valid", "valid"]
 
 
 # --- order and carriers -------------------------------------------------------------------------

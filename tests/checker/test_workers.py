@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from checker import engine, workers
+from checker import schedule, unit, workers
 from checker.engine import Options, check
 from checker.machine import MachineFault
 from schemas.report import encode
@@ -105,7 +105,7 @@ def test_few_file_descriptors(files: int, grow: Grow) -> None:
     """64 jobs with few descriptors: the same report, by fewer workers."""
     tree = grow(**DEMO)
     code = (
-        "import sys\nfrom checker.engine import Options, check, _chunks\nimport checker.engine as e\n"
+        "import sys\nfrom checker.engine import Options, check\nimport checker.schedule as e\n"
         "e._CHUNK = 1\nfrom schemas.report import encode\n"
         "sys.stdout.buffer.write(encode(check(sys.argv[1], Options(jobs=64))))"
     )
@@ -160,14 +160,14 @@ def test_no_descriptor_for_a_file_is_no_finding(
 def test_memory_that_runs_out(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:
     """A result whose worker runs out of memory is tried alone, and the rest is judged."""
     tree = grow(**DEMO)
-    real = engine.load_result
+    real = unit.load_result
 
     def load(plan: Any, round: Any) -> Any:
         if plan.scenario == "Offline":
             raise MemoryError
         return real(plan, round)
 
-    monkeypatch.setattr(engine, "load_result", load)
+    monkeypatch.setattr(unit, "load_result", load)
     # A worker that is spawned does not have the patch: judged alone, the result is as it is.
     report = check(tree.root, Options(jobs=1))
     assert [r.status for r in report.results] == ["valid", "valid"]
@@ -175,8 +175,8 @@ def test_memory_that_runs_out(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> No
     def never(plans: Any, *rest: Any) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(engine, "_work", never)
-    monkeypatch.setattr(engine, "one_worker", lambda: workers.workers(1, _Inline()))
+    monkeypatch.setattr(schedule, "work", never)
+    monkeypatch.setattr(schedule, "one_worker", lambda: workers.workers(1, _Inline()))
     report = check(tree.root, Options(jobs=1))
     assert [(f.rule, f.severity) for f in report.findings if f.rule == "X001"] == [
         ("X001", "error")

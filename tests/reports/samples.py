@@ -21,6 +21,7 @@ from schemas.report import (
     Summary,
     Tool,
     Waived,
+    linked,
 )
 
 SYSTEM: dict[str, Any] = {
@@ -112,7 +113,7 @@ def report(results: list[Result], findings: list[Finding], **fields: Any) -> Rep
         "findings": findings,
         "summary": summary(results, findings),
     }
-    return Report(**(known | fields))
+    return linked(Report(**(known | fields)))
 
 
 def result(**fields: Any) -> Result:

@@ -37,7 +37,7 @@ def from_types() -> dict[str, Any]:
 
 
 def _plain(node: Any) -> Any:
-    if isinstance(node, list):
+    if isinstance(node, list | tuple):
         return [_plain(item) for item in node]
     if not isinstance(node, dict):
         return node
@@ -87,7 +87,7 @@ def test_schema_refuses_what_is_no_report() -> None:
     document = json.loads(reports.render(samples.varied(), "json"))
     changes: tuple[dict[str, Any], ...] = (
         {"format": "other"},
-        {"format_version": 2},
+        {"format_version": 3},
         {"results": {}},
         {"summary": None},
     )
