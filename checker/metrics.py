@@ -9,6 +9,7 @@ from checker.parse.accuracy_txt import AccuracyText, Reported
 from checker.parse.detail import DetailLog
 from schemas.report import AccuracyScore, Limits, Metric, RunFacts
 from schemas.round import Gate, Inference, Round, Scenario
+from schemas.units import convert, quantity
 
 
 def inference_for(result: Result) -> Inference | None:
@@ -208,18 +209,35 @@ def power_of(result: Result) -> Metric | None:
     unit = rules.power_unit if rules is not None else None
     if average is None or unit is None:
         return None
-    if unit.lower().startswith("watt"):
+    if quantity(unit) == "power":
         return Metric("average_watts", average, unit)
     begin, end = run.power.begin, run.power.end
-    queries = run.detail.number("result_query_count")
-    if begin is None or end is None or not queries:
+    count = _energy_divisor(result, run.detail)
+    if begin is None or end is None or not count:
         return None
-    joules = average * (end - begin) / queries
+    joules = average * (end - begin) / count
     if result.inferred_from == "SingleStream" and result.scenario == "MultiStream":
         joules *= 8
-    return Metric(
-        "energy_per_query", joules * (1000 if unit.lower().startswith("milli") else 1), unit
-    )
+    return Metric("energy_per_query", convert(joules, "J", unit), unit)
+
+
+def _energy_divisor(result: Result, detail: DetailLog) -> float | None:
+    """By how many queries, or samples, a round divides the energy; None where the log lacks it.
+
+    Up to v1.1 LoadGen did not log how many queries it had issued: a single stream's count is its
+    rate times the measured time, as those rounds published it.
+    """
+    if result.round.power.energy_per == "query":
+        return detail.number("result_query_count")
+    if result.scenario == "MultiStream":
+        queries = detail.number("generated_query_count")
+        samples = detail.number("generated_samples_per_query")
+        return queries * samples if queries is not None and samples is not None else None
+    rate, run = detail.number("result_qps_with_loadgen_overhead"), result.performance
+    power = run.power if run is not None else None
+    if rate is None or power is None or power.begin is None or power.end is None:
+        return None
+    return rate * (power.end - power.begin)
 
 
 def limits_of(result: Result) -> Limits | None:

@@ -115,12 +115,12 @@ def read_accuracy(file: File, patterns: Mapping[str, str]) -> AccuracyText:
     result.lines = number
     if number == 0:
         result.faults.append(
-            Fault(file.path, "empty", f"{file.path} is empty", 1,
+            Fault(file.path, "empty", "the file is empty", 1,
                   "write the accuracy script's output and the hash line to it")
         )  # fmt: skip
     if undecodable is not None:
         result.faults.append(
-            Fault(file.path, "encoding", f"{file.path} line {undecodable} is not UTF-8 text",
+            Fault(file.path, "encoding", f"line {undecodable} is not UTF-8 text",
                   undecodable, "save the file as UTF-8")
         )  # fmt: skip
     return result

@@ -245,7 +245,7 @@ def read_detail(file: File) -> DetailLog:
         what = "is empty" if file.size == 0 else "holds no LoadGen record"
         log.faults.append(
             Fault(
-                file.path, kind, f"{file.path} {what}", 1, "use the detail log that LoadGen wrote"
+                file.path, kind, f"the file {what}", 1, "use the detail log that LoadGen wrote"
             )
         )
     return log
@@ -404,6 +404,6 @@ def _fault(log: DetailLog, number: int, what: str, text: bytes) -> None:
         return
     shown = text[:60].decode("utf-8", "backslashreplace")
     log.faults.append(
-        Fault(log.path, "syntax", f"{log.path} line {number} {what}: {shown!r}", number,
+        Fault(log.path, "syntax", f"line {number} {what}: {shown!r}", number,
               "use the detail log as LoadGen wrote it; do not edit or truncate it")
     )  # fmt: skip

@@ -99,7 +99,7 @@ def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[byte
                 status.append(text)
             elif line.startswith(b'"pid"') and len(log.faults) < 5:
                 log.faults.append(
-                    Fault(log.path, "syntax", f"{log.path} line {at} is cut off: {text[:60]!r}", at,
+                    Fault(log.path, "syntax", f"line {at} is cut off: {text[:60]!r}", at,
                           "use the detail log as LoadGen wrote it; do not edit or truncate it")
                 )  # fmt: skip
             continue
@@ -166,7 +166,7 @@ def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[byte
         add(log, entry_of("loadgen_git_status_message", sha1_line, value="\n".join(status)))
     if not matched:
         log.faults.append(
-            Fault(log.path, "syntax", f"{log.path} holds no LoadGen record", 1,
+            Fault(log.path, "syntax", "the file holds no LoadGen record", 1,
                   "use the detail log that LoadGen wrote")
         )  # fmt: skip
     return last

@@ -49,7 +49,7 @@ def read_json(file: File, limit: int = MAX_DOCUMENT_BYTES) -> Document:
             Fault(
                 file.path,
                 "empty",
-                f"{file.path} is empty",
+                "the file is empty",
                 fix="write the JSON document that belongs there",
             )
         )
@@ -70,9 +70,9 @@ def read_json(file: File, limit: int = MAX_DOCUMENT_BYTES) -> Document:
             Fault(
                 file.path,
                 "syntax",
-                f"{file.path} line {error.lineno} column {error.colno} is not valid JSON: {error.msg}",
+                f"line {error.lineno} column {error.colno} is not valid JSON: {error.msg}",
                 error.lineno,
-                "mend the JSON at that place",
+                "fix the JSON at that place",
             )
         )
     except (RecursionError, ValueError) as error:
@@ -80,8 +80,8 @@ def read_json(file: File, limit: int = MAX_DOCUMENT_BYTES) -> Document:
             Fault(
                 file.path,
                 "syntax",
-                f"{file.path} is not usable JSON: {_short(error)}",
-                fix="mend the JSON",
+                f"the file is not usable JSON: {_short(error)}",
+                fix="fix the JSON",
             )
         )
     return document

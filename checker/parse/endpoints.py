@@ -80,7 +80,7 @@ def read_yaml(file: File) -> Document:
     document.faults.extend(faults)
     document.text = text
     if not text.strip():
-        document.faults.append(Fault(file.path, "empty", f"{file.path} is empty", 1))
+        document.faults.append(Fault(file.path, "empty", "the file is empty", 1))
         return document
     try:
         # Aliases are how a small YAML file grows without bound; no config needs them.
@@ -93,8 +93,8 @@ def read_yaml(file: File) -> Document:
         line = mark.line + 1 if mark is not None else None
         at = f" line {line}" if line else ""
         document.faults.append(
-            Fault(file.path, "syntax", f"{file.path}{at} is not usable YAML: {str(error)[:160]}", line,
-                  "mend the YAML")
+            Fault(file.path, "syntax", f"the file{at} is not usable YAML: {str(error)[:160]}", line,
+                  "fix the YAML")
         )  # fmt: skip
     return document
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 import re
 from array import array
 from dataclasses import dataclass, field
@@ -11,7 +12,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from checker.parse.documents import Document, read_json
-from checker.parse.reading import Fault, File, Folder, Unreadable, read_bytes, read_lines
+from checker.parse.reading import (
+    Fault,
+    File,
+    Folder,
+    Unreadable,
+    number_of,
+    read_bytes,
+    text_lines,
+)
 
 if TYPE_CHECKING:
     from checker.parse.detail import DetailLog
@@ -48,22 +57,37 @@ def _minute(text: str) -> float | None:
         return None
 
 
-@dataclass(slots=True)
-class SampleLog:
-    """spl.txt: one sample a line, about one a second.
+def _doubles() -> array[float]:
+    return array("d")
 
-    times: seconds since 1970 in the clock of the file; watts, volts, amps, factors: as written
-    (NaN where a field is missing); lines: 1-based line of each sample; marks: the sessions that
-    the samples are marked with and how many each has.
+
+@dataclass(slots=True)
+class Readings:
+    """What an analyser read, one value a sample; NaN where the line does not state it.
+
+    watts, volts, amps: in W, V, A; factors: power factors.
     """
 
-    path: str
-    times: array[float] = field(default_factory=lambda: array("d"))
-    watts: array[float] = field(default_factory=lambda: array("d"))
-    volts: array[float] = field(default_factory=lambda: array("d"))
-    amps: array[float] = field(default_factory=lambda: array("d"))
-    factors: array[float] = field(default_factory=lambda: array("d"))
+    watts: array[float] = field(default_factory=_doubles)
+    volts: array[float] = field(default_factory=_doubles)
+    amps: array[float] = field(default_factory=_doubles)
+    factors: array[float] = field(default_factory=_doubles)
+
+
+@dataclass(slots=True)
+class SampleLog(Readings):
+    """spl.txt: one sample a line, about one a second.
+
+    The log's own readings are the totals, which are published; channels: those of each channel
+    (``Ch1``), or analyser, by the name it has in the file, as long as the totals. times: seconds
+    since 1970 in the clock of the file; lines: 1-based line of each sample; marks: the sessions
+    that the samples are marked with and how many each has.
+    """
+
+    path: str = field(kw_only=True)
+    times: array[float] = field(default_factory=_doubles)
     lines: array[int] = field(default_factory=lambda: array("L"))
+    channels: dict[str, Readings] = field(default_factory=dict)
     marks: dict[str, int] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
 
@@ -103,17 +127,18 @@ class PowerLogs:
     logged_end: float | None = None
     hashes: dict[str, tuple[str, str]] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
+    drop_zero_watts: bool = True
 
     @property
     def watts(self) -> list[float]:
-        """The positive watts inside the interval, as the published average takes them."""
-        if self.samples is None or self.begin is None or self.end is None:
+        """The watts inside the interval that the published average takes: every finite one, or
+        the positive ones where the round leaves the others out (``drop_zero_watts``)."""
+        if self.samples is None:
             return []
-        return [
-            self.samples.watts[i]
-            for i in self.samples.between(self.begin, self.end)
-            if self.samples.watts[i] > 0
-        ]
+        inside = (self.samples.watts[i] for i in self.inside)
+        if self.drop_zero_watts:
+            return [watts for watts in inside if watts > 0]
+        return [watts for watts in inside if math.isfinite(watts)]
 
     @property
     def inside(self) -> list[int]:
@@ -124,61 +149,118 @@ class PowerLogs:
 
     @property
     def average_watts(self) -> float | None:
-        """Mean watts inside the interval; None when there is no positive sample in it."""
+        """Mean watts inside the interval; None when no sample counts."""
         watts = self.watts
         return sum(watts) / len(watts) if watts else None
 
 
+_CHANNEL = re.compile(r"ch\d{1,3}", re.IGNORECASE)
+_COLUMNS = {"watts": "watts", "volts": "volts", "amps": "amps", "pf": "factors"}
+_MAX_CHANNELS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Where the fields of a sample stand in its line: every line of a file has the same.
+
+    names: (position, word) of every word that is no value; columns: (channel, quantity, position
+    of its value), channel "" for the totals.
+    """
+
+    fields: int
+    names: tuple[tuple[int, str], ...]
+    time: int | None
+    mark: int | None
+    columns: tuple[tuple[str, str, int], ...]
+
+    def fits(self, fields: list[str]) -> bool:
+        """Whether a line has this layout."""
+        return len(fields) == self.fields and all(fields[at] == word for at, word in self.names)
+
+
+def _layout(fields: list[str]) -> _Layout:
+    """The layout of one line: ``name,value`` pairs; a lone ``Ch1`` begins a channel's pairs."""
+    names: list[tuple[int, str]] = []
+    columns: list[tuple[str, str, int]] = []
+    places: dict[str, int] = {}
+    channels: list[str] = []
+    channel, at = "", 0
+    while at < len(fields):
+        word = fields[at].strip()
+        names.append((at, fields[at]))
+        if _CHANNEL.fullmatch(word):
+            # Two analysers may both call their channel Ch1.
+            again = sum(name == word or name.startswith(f"{word} (") for name in channels)
+            channel = f"{word} ({again + 1})" if again else word
+            channels.append(channel)
+            at += 1
+            continue
+        if at + 1 < len(fields):
+            quantity = _COLUMNS.get(word.lower())
+            if quantity is not None and len(channels) <= _MAX_CHANNELS:
+                columns.append((channel, quantity, at + 1))
+            elif word.lower() in ("time", "mark"):
+                places.setdefault(word.lower(), at + 1)
+        at += 2
+    first: dict[tuple[str, str], int] = {}
+    for name, quantity, place in columns:
+        first.setdefault((name, quantity), place)
+    return _Layout(
+        len(fields),
+        tuple(names),
+        places.get("time"),
+        places.get("mark"),
+        tuple((name, quantity, place) for (name, quantity), place in first.items()),
+    )
+
+
 def read_samples(file: File) -> SampleLog:
-    """Read spl.txt. Never raises; a line that is no sample is a Fault (blank lines are not)."""
-    log = SampleLog(file.path)
+    """Read spl.txt. Never raises; a line that is no sample is a Fault (blank lines are not).
+
+    A line is ``Time,T,Watts,W,Volts,V,Amps,A,PF,P,Mark,M`` and, of a meter with several channels
+    or of several analysers, ``Ch1,Watts,…`` once for each. The first Watts are the total.
+    """
+    log = SampleLog(path=file.path)
     number = 0
-    heads: dict[tuple[str, ...], list[str]] = {}
+    layout: _Layout | None = None
     try:
-        for raw in read_lines(file):
-            number += 1
-            if not raw.strip() or number > _MAX_SAMPLES:
+        for number, line in text_lines(file, log.faults):
+            if number > _MAX_SAMPLES:
+                break
+            if not line:
                 continue
-            fields = raw.decode("utf-8", "backslashreplace").split(",")
-            head = tuple(fields[::2])
-            names = heads.get(head)
-            if names is None:
-                names = heads[head] = [name.strip().lower() for name in head]
-                if len(heads) > _MAX_MARKS:
-                    heads.clear()
-            named = dict(zip(names, fields[1::2], strict=False))
-            time = seconds_of(named.get("time", ""))
+            fields = line.split(",")
+            if layout is None or not layout.fits(fields):
+                layout = _layout(fields)
+            time = seconds_of(fields[layout.time]) if layout.time is not None else None
             if time is None:
                 if len(log.faults) < 5:
                     log.faults.append(
-                        Fault(file.path, "syntax", f"{file.path} line {number} is no power sample",
+                        Fault(file.path, "syntax", f"line {number} is not a power sample",
                               number, "use spl.txt as PTDaemon's client wrote it")
                     )  # fmt: skip
                 continue
             log.times.append(time)
-            for name, into in (
-                ("watts", log.watts),
-                ("volts", log.volts),
-                ("amps", log.amps),
-                ("pf", log.factors),
-            ):
-                into.append(_float(named.get(name)))
             log.lines.append(number)
-            mark = named.get("mark", "").strip()
+            for name, quantity, place in layout.columns:
+                readings = log if not name else log.channels.setdefault(name, Readings())
+                column: array[float] = getattr(readings, quantity)
+                value = number_of(fields[place])
+                while len(column) < len(log.times) - 1:
+                    column.append(math.nan)
+                column.append(math.nan if value is None else value)
+            mark = fields[layout.mark].strip() if layout.mark is not None else ""
             if mark in log.marks or len(log.marks) < _MAX_MARKS:
                 log.marks[mark] = log.marks.get(mark, 0) + 1
     except Unreadable as error:
         log.faults.append(error.fault)
+    for readings in (log, *log.channels.values()):
+        for quantity in _COLUMNS.values():
+            column = getattr(readings, quantity)
+            column.extend([math.nan] * (len(log.times) - len(column)))
     if number == 0 and not log.faults:
-        log.faults.append(Fault(file.path, "empty", f"{file.path} is empty", 1))
+        log.faults.append(Fault(file.path, "empty", "the file is empty", 1))
     return log
-
-
-def _float(text: str | None) -> float:
-    try:
-        return float(text) if text is not None else float("nan")
-    except ValueError:
-        return float("nan")
 
 
 _PTD = re.compile(
@@ -191,10 +273,11 @@ def read_ptd_log(file: File) -> tuple[list[Message], list[Fault]]:
     messages: list[Message] = []
     faults: list[Fault] = []
     try:
-        for number, raw in enumerate(read_lines(file), 1):
-            if not raw.strip() or len(messages) >= _MAX_MESSAGES:
+        for number, text in text_lines(file, faults, limit=2000):
+            if not text:
                 continue
-            text = raw[:2000].decode("utf-8", "backslashreplace")
+            if len(messages) >= _MAX_MESSAGES:
+                break
             found = _PTD.match(text)
             messages.append(
                 Message(found["stamp"].strip(), found["text"], number)
@@ -214,6 +297,7 @@ def read_power(
         power_folder.path if power_folder is not None else (run_folder.path if run_folder else "")
     )
     logs = PowerLogs(path, dict(power_folder.files) if power_folder is not None else {})
+    logs.drop_zero_watts = round.power.drop_zero_watts
     if run_folder is not None and "spl.txt" in run_folder.files:
         logs.samples = read_samples(run_folder.files["spl.txt"])
         logs.faults.extend(logs.samples.faults)

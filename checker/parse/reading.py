@@ -1,6 +1,6 @@
 """Opening files of an untrusted tree.
 
-Nothing here judges. A file that cannot be read gives a `Fault` (what, where, how to mend), never
+Nothing here judges. A file that cannot be read gives a `Fault` (what, where, how to fix it), never
 an exception that ends the run; only regular files are opened, so a named pipe cannot hang the
 checker; a size cap keeps a hostile file from exhausting memory.
 """
@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import math
 import os
+import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -25,12 +27,14 @@ MAX_LINE_BYTES = 32 * 1024 * 1024
 
 CHUNK = 1 << 20
 
+_BOM = b"\xef\xbb\xbf"
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """Something in a file that could not be read.
 
-    kind: ``missing``, ``unreadable``, ``too-large``, ``encoding``, ``syntax``, ``empty``.
+    kind: ``missing``, ``unreadable``, ``too-large``, ``encoding``, ``nul``, ``syntax``, ``empty``.
     """
 
     path: str
@@ -142,7 +146,7 @@ def open_file(file: File) -> int:
             Fault(
                 file.path,
                 "unreadable",
-                f"{file.path} {_STATES.get(file.state, 'cannot be read')}",
+                f"the file {_STATES.get(file.state, 'cannot be read')}",
                 fix="replace it by the regular file that belongs there",
             )
         )
@@ -152,13 +156,13 @@ def open_file(file: File) -> int:
         )
     except OSError as error:
         if exhausted(error):
-            raise MachineFault(f"{file.path} cannot be opened: {error.strerror}") from error
+            raise MachineFault(f"the file cannot be opened: {error.strerror}") from error
         kind = "missing" if error.errno == errno.ENOENT else "unreadable"
         raise Unreadable(
             Fault(
                 file.path,
                 kind,
-                f"{file.path} cannot be opened: {error.strerror}",
+                f"the file cannot be opened: {error.strerror}",
                 fix="make the file readable for the user who runs the check",
             )
         ) from error
@@ -168,7 +172,7 @@ def open_file(file: File) -> int:
         regular = False
     if not regular:
         os.close(handle)
-        raise Unreadable(Fault(file.path, "unreadable", f"{file.path} {_STATES['special']}"))
+        raise Unreadable(Fault(file.path, "unreadable", f"the file {_STATES['special']}"))
     return handle
 
 
@@ -183,8 +187,8 @@ def read_bytes(file: File, limit: int = MAX_DOCUMENT_BYTES) -> bytes:
                     Fault(
                         file.path,
                         "too-large",
-                        f"{file.path} is {size} bytes; at most {limit} bytes are read of a file of this kind",
-                        fix="shorten the file to what the rules ask for",
+                        f"the file has {size:,} bytes; at most {limit:,} bytes of a file of this kind are read",
+                        fix="shorten the file",
                     )
                 )
             chunks = []
@@ -196,32 +200,38 @@ def read_bytes(file: File, limit: int = MAX_DOCUMENT_BYTES) -> bytes:
                     break
         except OSError as error:
             raise Unreadable(
-                Fault(file.path, "unreadable", f"{file.path} cannot be read: {error.strerror}")
+                Fault(file.path, "unreadable", f"the file cannot be read: {error.strerror}")
             ) from error
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def read_text(file: File, limit: int = MAX_DOCUMENT_BYTES) -> tuple[str, list[Fault]]:
-    """The content as text: UTF-8, with or without byte order mark.
+    """The content as text: UTF-8, with or without byte order mark; line ends are LF.
 
-    Other bytes are kept readable (as ``\\xNN``) and reported as a Fault of kind ``encoding``.
-    Raises Unreadable.
+    Other bytes are kept readable (as ``\\xNN``), NULs are taken away; each is reported as a Fault
+    of kind ``encoding`` or ``nul``. Raises Unreadable.
     """
     data = read_bytes(file, limit)
-    if data.startswith(b"\xef\xbb\xbf"):
-        data = data[3:]
+    if data.startswith(_BOM):
+        data = data[len(_BOM) :]
+    if b"\r\n" in data:
+        data = data.replace(b"\r\n", b"\n")
+    faults: list[Fault] = []
+    if b"\0" in data:
+        faults.append(nul_fault(file.path, data.count(b"\n", 0, data.index(b"\0")) + 1))
+        data = data.replace(b"\0", b"")
     try:
-        return data.decode("utf-8"), []
+        return data.decode("utf-8"), faults
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         fault = Fault(
             file.path,
             "encoding",
-            f"{file.path} line {line} is not UTF-8 text (byte 0x{data[error.start]:02x})",
+            f"line {line} is not UTF-8 text (byte 0x{data[error.start]:02x})",
             line,
             "save the file as UTF-8",
         )
-        return data.decode("utf-8", "backslashreplace"), [fault]
+        return data.decode("utf-8", "backslashreplace"), [*faults, fault]
 
 
 def read_lines(file: File) -> Iterator[bytes]:
@@ -243,8 +253,88 @@ def read_lines(file: File) -> Iterator[bytes]:
                 yield line.rstrip(b"\r\n")
         except OSError as error:
             raise Unreadable(
-                Fault(file.path, "unreadable", f"{file.path} cannot be read: {error.strerror}")
+                Fault(file.path, "unreadable", f"the file cannot be read: {error.strerror}")
             ) from error
+
+
+_NUMBER = re.compile(r"[-+]?(?:\d{1,400}(?:\.\d{0,400})?|\.\d{1,400})(?:[eE][-+]?\d{1,6})?")
+_SPECIAL = {"nan": math.nan, "inf": math.inf, "infinity": math.inf}
+_WRAPPED = re.compile(r"\b(?:np|numpy)\.(?:float|int|uint)\d{0,3}\(\s*([^()]{0,500}?)\s*\)")
+_MAX_DIGITS = 400
+
+
+def plain(text: str) -> str:
+    """Text as Python prints it, without NumPy's wrapping: ``np.float64(44.4)`` is ``44.4``."""
+    return _WRAPPED.sub(r"\1", text) if "np." in text or "numpy." in text else text
+
+
+def number_of(text: str) -> float | None:
+    """The number that a text states, infinite where it is too large for a float; None: none.
+
+    Blanks around it, a percent sign and NumPy's wrapping do not matter; a decimal comma or a
+    thousands separator does: ``76,064`` is not a number here, for it can be read in two ways.
+    """
+    text = plain(text).strip().removesuffix("%").rstrip()
+    if not _NUMBER.fullmatch(text):
+        special = _SPECIAL.get(text.lstrip("+-").lower())
+        return None if special is None else -special if text.startswith("-") else special
+    return float(text)
+
+
+def integer_of(text: str) -> int | None:
+    """The whole number that a text states, of at most 400 digits; None: none."""
+    text = plain(text).strip()
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _MAX_DIGITS):
+        return None
+    return int(text)
+
+
+def nul_fault(path: str, line: int) -> Fault:
+    """The Fault of a text that holds NUL bytes; they are what a broken copy leaves."""
+    return Fault(
+        path, "nul", f"line {line} holds NUL bytes", line,
+        "copy the file again: NUL bytes are left where a copy or a disk write was cut short",
+    )  # fmt: skip
+
+
+def text_lines(
+    file: File, faults: list[Fault], *, limit: int = 64 * 1024
+) -> Iterator[tuple[int, str]]:
+    """Every line of a text as (number, text), streaming, whatever its line ends.
+
+    A byte order mark, blanks at the end, CR and NULs are taken away; a line is cut after ``limit``
+    bytes. The first line that is not UTF-8, and the first that holds NULs, is a Fault, added to
+    ``faults``. Raises Unreadable.
+    """
+    undecodable = nul = False
+    for number, raw in enumerate(read_lines(file), 1):
+        if len(raw) > limit:
+            raw = raw[:limit]
+        if number == 1 and raw.startswith(_BOM):
+            raw = raw[len(_BOM) :]
+        if b"\0" in raw:
+            if not nul:
+                nul = True
+                faults.append(nul_fault(file.path, number))
+            raw = raw.replace(b"\0", b"")
+        try:
+            line = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            if not undecodable and error.end < limit - 4:
+                undecodable = True
+                faults.append(
+                    Fault(file.path, "encoding", f"line {number} is not UTF-8 text", number,
+                          "save the file as UTF-8")
+                )  # fmt: skip
+            line = raw.decode("utf-8", "backslashreplace")
+        yield number, line.rstrip()
+
+
+def lines_of(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of a text that `read_text` gave as (number, line without blanks at its end)."""
+    for number, line in enumerate(text.split("\n"), 1):
+        yield number, line.rstrip()
 
 
 def sha256_of(file: File) -> str:
@@ -257,7 +347,7 @@ def sha256_of(file: File) -> str:
                 digest.update(chunk)
         except OSError as error:
             raise Unreadable(
-                Fault(file.path, "unreadable", f"{file.path} cannot be read: {error.strerror}")
+                Fault(file.path, "unreadable", f"the file cannot be read: {error.strerror}")
             ) from error
     return digest.hexdigest()
 

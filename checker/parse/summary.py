@@ -169,14 +169,14 @@ def read_summary(file: File) -> SummaryLog:
             Fault(
                 file.path,
                 "empty",
-                f"{file.path} is empty",
+                "the file is empty",
                 1,
                 "use the summary log that LoadGen wrote",
             )
         )
     elif log.lines and not log.values and log.errors is None and log.warnings is None:
         log.faults.append(
-            Fault(file.path, "syntax", f"{file.path} holds nothing that LoadGen's summary has", 1,
+            Fault(file.path, "syntax", "the file holds nothing that LoadGen's summary has", 1,
                   "use the summary log that LoadGen wrote")
         )  # fmt: skip
     return log

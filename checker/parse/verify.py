@@ -63,7 +63,7 @@ def read_verification(file: File) -> Verification:
         _line(result, number, line[:4096])
     if not text.strip():
         result.faults.append(
-            Fault(file.path, "empty", f"{file.path} is empty", 1,
+            Fault(file.path, "empty", "the file is empty", 1,
                   "run the test's verification script and save its output")
         )  # fmt: skip
     return result

@@ -138,3 +138,38 @@ def test_nothing_there() -> None:
 def test_any_bytes_are_read(tmp_path: Path, data: bytes) -> None:
     read_samples(file(tmp_path, "spl.txt", data))
     read_ptd_log(file(tmp_path, "ptd_logs.txt", data))
+
+
+TOTAL = "Time,07-23-2024 17:08:00.500,Watts,300.0,Volts,230.0,Amps,0.9,PF,0.96,Mark,s_testing"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        TOTAL + ",Ch1,Watts,100.0,Volts,231.0,Amps,0.5,PF,0.9,Ch2,Watts,200.0,Volts,232.0,Amps,0.9,PF,0.95",
+        TOTAL + ", Ch1 ,Watts,100.0,Volts,231.0,Amps,0.5,PF,0.9, Ch2,Watts,200.0,Volts,232.0,Amps,0.9,PF,0.95 \r",
+        "Time,07-23-2024 17:08:00.500,Ch1,Watts,100.0,Ch2,Watts,200.0",
+        "Time,07-23-2024 17:08:00.500,Watts,300.0,Mark,s_testing,Ch1,Watts,100.0,Ch1,Watts,200.0",
+    ],
+    ids=["total first", "blanks and CR", "no total", "two meters with one channel each"],
+)
+def test_channels_are_apart_from_the_total(line: str, tmp_path: Path) -> None:
+    log = read_samples(file(tmp_path, "spl.txt", f"{line}\n{line}\n"))
+    assert log.faults == []
+    assert [list(c.watts) for c in log.channels.values()] == [[100.0] * 2, [200.0] * 2]
+    if ",Watts,300.0" in line:
+        assert list(log.watts) == [300.0] * 2
+        assert dict(log.marks) == {"s_testing": 2}
+    else:
+        assert all(math.isnan(watts) for watts in log.watts)
+    if "231.0" in line:
+        assert [list(c.volts) for c in log.channels.values()] == [[231.0] * 2, [232.0] * 2]
+        assert [list(c.factors) for c in log.channels.values()] == [[0.9] * 2, [0.95] * 2]
+        assert list(log.factors) == [0.96] * 2
+
+
+def test_a_channel_that_comes_later_is_as_long_as_the_totals(tmp_path: Path) -> None:
+    log = read_samples(file(tmp_path, "spl.txt", f"{TOTAL}\n{TOTAL},Ch1,Watts,7\n{TOTAL}\n"))
+    (channel,) = log.channels.values()
+    assert [len(log.watts), len(channel.watts), len(channel.volts)] == [3, 3, 3]
+    assert [w for w in channel.watts if not math.isnan(w)] == [7.0]

@@ -93,6 +93,24 @@ def _scaled(factor: float) -> Callable[[list[str]], list[str]]:
     return edit
 
 
+def _two_channels(lines: list[str], *, first: float = 0.5, second: float = 0.5) -> list[str]:
+    """Each sample with two channels that carry these shares of its watts and amperes."""
+    made = []
+    for line in lines:
+        watts, amps = (float(line.split(",")[at]) for at in (3, 7))
+        channels = "".join(
+            f",Ch{number},Watts,{watts * share:.6f},Volts,230.000000,Amps,{amps * share:.6f},PF,0.980000"
+            for number, share in ((1, first), (2, second))
+        )
+        made.append(line + channels)
+    return made
+
+
+def _unlike_product(lines: list[str]) -> list[str]:
+    """The second channel states a power factor that its watts do not have."""
+    return [line.removesuffix("0.980000") + "0.500000" for line in _two_channels(lines)]
+
+
 def _remove(name: str) -> Change:
     def change(tree: GoodTree) -> None:
         tree.remove(_at(tree, name))
@@ -266,6 +284,11 @@ BREAKS: dict[str, list[Case]] = {
     "W129": [
         (_log("qsl_name", "another", "ranging"), [("W129", f"{TOP}/ranging/{DETAIL}")], MEASURED),
     ],
+    "W131": [
+        (_samples(lambda lines: _two_channels(lines, first=1.25, second=-0.25)), [("W131", SPL)], MEASURED),
+    ],
+    "W132": [(_samples(_unlike_product), [("W132", SPL)], MEASURED)],
+    "W133": [(_samples(lambda lines: _two_channels(lines, second=0.25)), [("W133", SPL)], MEASURED)],
     "W130": [(_json("both", _backwards), [("W130", CLIENT), ("W130", SERVER)] * 2, MEASURED)],
 }  # fmt: skip
 
@@ -295,6 +318,34 @@ def test_every_rule_is_broken_once() -> None:
 @pytest.mark.parametrize("round", ["v1.0", "v1.1", "v2.1", "v3.0", "v4.1", "v5.1", "v6.0", "v6.1"])
 def test_good_measurement_has_no_finding(round: str, grow: Grow) -> None:
     assert grow(**{**MEASURED, "round": round}).findings(notes=True) == []
+
+
+def test_the_power_of_a_meter_with_channels_is_the_total(grow: Grow) -> None:
+    """The kind of the 453 published results whose lines end in Ch1, Ch2, ...: the first Watts count."""
+    one = grow(**MEASURED).check()
+    tree = grow(**MEASURED)
+    _samples(_two_channels)(tree)
+    several = tree.check()
+    assert several.findings == []
+    assert one.results[0].power is not None
+    assert [r.power for r in several.results] == [r.power for r in one.results]
+
+
+@pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
+def test_v1_0_has_a_power_figure(scenario: str, grow: Grow) -> None:
+    """W in Offline; in SingleStream J per sample, watts over the rate that LoadGen logged."""
+    tree = grow(**{**MEASURED, "round": "v1.0"})
+    report = tree.check()
+    result = next(r for r in report.results if r.scenario == scenario)
+    if scenario == "SingleStream" and result.power is None:
+        pytest.skip("the good tree measures power in Offline alone")
+    assert result.power is not None
+    assert result.power.unit == ("W" if scenario == "Offline" else "J/sample")
+    if scenario == "Offline":
+        assert result.power.value == pytest.approx(515.0, abs=0.2)
+    else:
+        rate = tree.get_log(tree.result(scenario).detail, "result_qps_with_loadgen_overhead")
+        assert result.power.value == pytest.approx(515.0 / rate, rel=1e-3)
 
 
 def test_no_power_no_rule(grow: Grow) -> None:
