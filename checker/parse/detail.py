@@ -244,9 +244,7 @@ def read_detail(file: File) -> DetailLog:
         kind = "empty" if file.size == 0 else "syntax"
         what = "is empty" if file.size == 0 else "holds no LoadGen record"
         log.faults.append(
-            Fault(
-                file.path, kind, f"the file {what}", 1, "use the detail log that LoadGen wrote"
-            )
+            Fault(file.path, kind, f"the file {what}", 1, "use the detail log that LoadGen wrote")
         )
     return log
 

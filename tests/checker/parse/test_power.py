@@ -146,8 +146,10 @@ TOTAL = "Time,07-23-2024 17:08:00.500,Watts,300.0,Volts,230.0,Amps,0.9,PF,0.96,M
 @pytest.mark.parametrize(
     "line",
     [
-        TOTAL + ",Ch1,Watts,100.0,Volts,231.0,Amps,0.5,PF,0.9,Ch2,Watts,200.0,Volts,232.0,Amps,0.9,PF,0.95",
-        TOTAL + ", Ch1 ,Watts,100.0,Volts,231.0,Amps,0.5,PF,0.9, Ch2,Watts,200.0,Volts,232.0,Amps,0.9,PF,0.95 \r",
+        TOTAL
+        + ",Ch1,Watts,100.0,Volts,231.0,Amps,0.5,PF,0.9,Ch2,Watts,200.0,Volts,232.0,Amps,0.9,PF,0.95",
+        TOTAL
+        + ", Ch1 ,Watts,100.0,Volts,231.0,Amps,0.5,PF,0.9, Ch2,Watts,200.0,Volts,232.0,Amps,0.9,PF,0.95 \r",
         "Time,07-23-2024 17:08:00.500,Ch1,Watts,100.0,Ch2,Watts,200.0",
         "Time,07-23-2024 17:08:00.500,Watts,300.0,Mark,s_testing,Ch1,Watts,100.0,Ch1,Watts,200.0",
     ],
