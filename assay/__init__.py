@@ -6,7 +6,6 @@ heavy is imported where it is used.
 
 from __future__ import annotations
 
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,20 +13,9 @@ if TYPE_CHECKING:
     from schemas.report import Report
     from schemas.round import Round
 
+__version__ = "0.1.0"
+
 __all__ = ["__version__", "audit", "check", "evaluate", "load_round", "render", "run"]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        try:
-            return metadata.version("assay")
-        except metadata.PackageNotFoundError:
-            return "0+unknown"
-    raise AttributeError(f"module 'assay' has no attribute {name!r}")
-
-
-def _version() -> str:
-    return str(__getattr__("__version__"))
 
 
 def check(tree: str, **options: Any) -> Report:
@@ -40,7 +28,7 @@ def check(tree: str, **options: Any) -> Report:
     from checker.engine import Options
     from checker.engine import check as run_check
 
-    return run_check(tree, Options(**options), version=_version())
+    return run_check(tree, Options(**options), version=__version__)
 
 
 def audit(*trees: str, **options: Any) -> Report:
@@ -51,7 +39,7 @@ def audit(*trees: str, **options: Any) -> Report:
     from checker.engine import Options
     from checker.engine import audit as run_audit
 
-    return run_audit(list(trees), Options(audit=True, **options), version=_version())
+    return run_audit(list(trees), Options(audit=True, **options), version=__version__)
 
 
 def render(report: Report, format: str, **options: Any) -> str | bytes:

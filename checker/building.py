@@ -8,7 +8,7 @@ from checker.audit.join import Examined, compare
 from checker.notices import not_checked
 from checker.options import Options
 from checker.rule import Rule
-from checker.verdict import finding_order, set_order, summarise, with_verdicts
+from checker.verdict import in_order, summarise, with_verdicts
 from schemas.report import FORMAT, FORMAT_VERSION, Report, Tool
 
 
@@ -16,17 +16,16 @@ def build_report(
     parts: Sequence[Examined], rules: Sequence[Rule], options: Options, version: str
 ) -> Report:
     """One report of all trees. Raises BadWaivers."""
-    from checker.rules import all_facts, tool
+    from checker.rules import tool
     from checker.waivers import apply_waivers
 
     findings = [finding for part in parts for finding in part.findings]
     traces = [trace for part in parts for trace in part.traces]
     findings.extend(compare(traces, rules, options.since, audit=options.audit))
-    findings = apply_waivers(findings, options.waivers)
-    findings = sorted(set_order(findings), key=finding_order)
+    findings = in_order(apply_waivers(findings, options.waivers))
     rows = with_verdicts([row for part in parts for row in part.rows], findings)
     rows.sort(key=lambda r: (r.division, r.submitter, r.system, r.directory, r.scenario, r.path))
-    applied = {rule.id for rule in rules}
+    facts = [*(rule.facts() for rule in rules), *tool.ENGINE]
     gaps = [(part.label, gap) for part in parts for gap in not_checked(part.place)]
     return Report(
         format=FORMAT,
@@ -38,7 +37,7 @@ def build_report(
         results=rows,
         findings=findings,
         summary=summarise(rows, findings),
-        rules=[facts for facts in all_facts() if facts.id in applied or facts in tool.ENGINE],
+        rules=sorted(facts, key=lambda facts: facts.id),
         scope=parts[0].place.scope if len(parts) == 1 else "tree",
         not_checked=[f"{label}: {gap}" if label else gap for label, gap in gaps],
         selection=options.selection,

@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from checker.machine import MachineFault
+
 CONNECT_S = 10.0
 PATIENCE_S = 60.0
 _POLL_S = 0.5
@@ -25,7 +27,7 @@ _PACKAGES = ("checker", "schemas")
 _SUFFIXES = {".py", ".toml", ".json"}
 
 
-class ClusterError(ValueError):
+class ClusterError(MachineFault):
     """The cluster cannot be used as asked; the message says what to do."""
 
 

@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from checker.archive import opened
 from checker.audit.join import Examined, labels, relabelled
 from checker.building import build_report
@@ -97,16 +99,25 @@ def _examine(
         plan = discover(
             listing, round, place, divisions=options.divisions, submitters=options.submitters
         )
-        outcomes = run_units(
-            plan.results, round, rules, jobs=_jobs(options.jobs), data=options.data,
-            audit=options.audit,
-            executor=executor, progress=progress,
-        )  # fmt: skip
-        findings = [*archive_findings]
-        findings.extend(f for outcome in outcomes for f in outcome.findings)
-        rows = [outcome.row for outcome in outcomes]
         judge = Judge(rules, round, audit=options.audit)
-        findings.extend(_whole(plan, judge))
+        findings = [*archive_findings]
+        outcomes = run_units(
+            plan.results,
+            round,
+            rules,
+            jobs=_jobs(options.jobs),
+            data=options.data,
+            audit=options.audit,
+            executor=executor,
+            progress=progress,
+            meanwhile=lambda: findings.extend(_whole(plan, judge)),
+        )
+        findings.extend(f for outcome in outcomes for f in outcome.findings)
+        described = _descriptions(plan)
+        rows = [
+            msgspec.structs.replace(outcome.row, system_description=described[outcome.row.key])
+            for outcome in outcomes
+        ]
         for log in _twins([p for outcome in outcomes for p in outcome.prints]):
             findings.extend(judge(log).findings)
     findings.extend(about_round(options, detected, round))
@@ -152,6 +163,17 @@ def _whole(plan: Plan, judge: Judge) -> Iterator[Finding]:
             group.category = categories.get((submitter.division, submitter.name, group.system))
             yield from judge(group).findings
     yield from judge(tree).findings
+
+
+def _descriptions(plan: Plan) -> dict[str, dict[str, Any]]:
+    """The system description of each result by key, safe to print, one object for each system."""
+    found = {}
+    for submitter in plan.tree.submitters:
+        for system in submitter.systems:
+            fields = list(system.fields.items())[:200]
+            shown = {str(clean(key)): clean(value, 2000) for key, value in fields}
+            found.update(dict.fromkeys(system.results, shown))
+    return found
 
 
 def _twins(prints: Sequence[LogPrint]) -> Iterator[LogPrint]:

@@ -5,14 +5,14 @@ The order of the outcomes never depends on the number of workers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, Executor, as_completed
 
 from checker.discover import ResultPlan
 from checker.machine import MachineFault
 from checker.options import Progress
 from checker.rule import Rule
-from checker.unit import NoMemory, Outcome, broken, work
+from checker.unit import NoMemory, Outcome, broken, judge_of, work
 from checker.workers import one_worker, workers
 from schemas.round import Round
 
@@ -22,6 +22,12 @@ _CHUNK = 6
 def _chunks(plans: list[ResultPlan], jobs: int) -> list[list[ResultPlan]]:
     size = max(1, min(_CHUNK, len(plans) // (jobs * 4) + 1))
     return [plans[i : i + size] for i in range(0, len(plans), size)]
+
+
+def _bytes(plans: list[ResultPlan]) -> int:
+    """How much there is to read, as a measure of the work."""
+    folders = (f for p in plans for f in (p.folder, p.compliance_folder) if f is not None)
+    return sum(file.size for folder in folders for file in folder.all_files())
 
 
 def run_units(
@@ -34,15 +40,22 @@ def run_units(
     audit: bool = False,
     executor: Executor | None = None,
     progress: Progress | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> list[Outcome]:
-    """Judge every result, in the order of the plans whatever carries the work."""
+    """Judge every result; the outcomes are in the order of the plans whatever carries the work.
+
+    meanwhile: called once, while workers are busy.
+    """
     ids = tuple(rule.id for rule in rules)
+    judge_of.cache_clear()
+    judge_of(round.name, ids, audit)  # before workers are forked, so that they share it
     outcomes: dict[int, list[Outcome]] = {}
     data = data or {}
     chunks = _chunks(plans, jobs)
     done = 0
     with workers(jobs if len(chunks) > 1 else 1, executor) as pool:
         if pool is None:
+            meanwhile()
             for index, chunk in enumerate(chunks):
                 try:
                     outcomes[index] = work(chunk, round.name, ids, data, audit)
@@ -52,10 +65,10 @@ def run_units(
                 if progress:
                     progress(done, len(plans))
         else:
-            waiting = {
-                pool.submit(work, chunk, round.name, ids, data, audit): i
-                for i, chunk in enumerate(chunks)
-            }
+            # The largest first, so that no worker is left alone with one at the end.
+            order = sorted(range(len(chunks)), key=lambda i: _bytes(chunks[i]), reverse=True)
+            waiting = {pool.submit(work, chunks[i], round.name, ids, data, audit): i for i in order}
+            meanwhile()
             for future in as_completed(waiting):
                 index = waiting[future]
                 try:

@@ -5,6 +5,7 @@ Findings and the row travel back, nothing else.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,7 +28,10 @@ from schemas.round import Round
 
 @dataclass(slots=True)
 class Outcome:
-    """What a worker sends back of one result."""
+    """What a worker sends back of one result.
+
+    The row lacks the system's description, which the parent reads once for all of its results.
+    """
 
     row: ResultRow
     findings: list[Finding]
@@ -43,14 +47,21 @@ def work(
     audit: bool = False,
 ) -> list[Outcome]:
     """Parse and judge some results: what runs in a worker."""
+    judge = judge_of(round_name, rule_ids, audit)
+    return [_one(plan, judge, data) for plan in plans]
+
+
+@functools.lru_cache(maxsize=1)
+def judge_of(round_name: str, rule_ids: tuple[str, ...], audit: bool) -> Judge:
+    """The judge of a check, made once in each process."""
     from checker.rules import by_id
 
-    judge = Judge((by_id(id) for id in rule_ids), load_round(round_name), audit=audit)
-    return [_one(plan, judge, data) for plan in plans]
+    return Judge((by_id(id) for id in rule_ids), load_round(round_name), audit=audit)
 
 
 def _one(plan: ResultPlan, judge: Judge, data: dict[str, str]) -> Outcome:
     round = judge.round
+    result = None
     try:
         result = load_result(plan, round)
         if data:
@@ -62,6 +73,13 @@ def _one(plan: ResultPlan, judge: Judge, data: dict[str, str]) -> Outcome:
         raise
     except Exception as error:
         return broken(plan, round, error)
+    finally:
+        if result is not None:
+            # Runs and tests point back to their result: without this only the garbage collector,
+            # which is off during a command's check, would free their logs.
+            result.runs.clear()
+            result.tests.clear()
+            result.accuracy = result.ranging = None
 
 
 class NoMemory(RuntimeError):
@@ -127,9 +145,6 @@ def _judge_result(result: Result, judge: Judge) -> Outcome:
         path=clean(result.path) or ".",
         rules_applied=applied,
         rules_not_applied=sorted(set(skipped)),
-        system_description={
-            str(clean(k)): clean(v, 2000) for k, v in list(result.system.fields.items())[:200]
-        },
         weight_data_types=_weights(weights),
         limits=metrics.limits_of(result),
         runs=clean_facts(metrics.facts_of(result)),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
-from schemas.report import Finding, Result, Severity, Summary
+from schemas.report import Finding, Result, Summary
 
 
 def with_verdicts(rows: Iterable[Result], findings: Iterable[Finding]) -> list[Result]:
@@ -22,32 +23,27 @@ def with_verdicts(rows: Iterable[Result], findings: Iterable[Finding]) -> list[R
     ]
 
 
-def set_order(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings without exact repeats."""
-    seen: set[bytes] = set()
-    kept = []
-    for finding in findings:
-        key = msgspec.json.encode(finding)
-        if key not in seen:
-            seen.add(key)
-            kept.append(finding)
-    return kept
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings without exact repeats, by path, line and rule.
 
+    Then by message and by all that they hold, so that the order is total.
+    """
+    encode = msgspec.json.Encoder().encode
+    kept = {encode(finding): finding for finding in findings}
 
-def finding_order(finding: Finding) -> tuple[Any, ...]:
-    """By path, line, rule; then by message, so that the order is total."""
-    return (finding.path or "", finding.line or 0, finding.rule, finding.message,
-            msgspec.json.encode(finding))  # fmt: skip
+    def order(item: tuple[bytes, Finding]) -> tuple[Any, ...]:
+        data, finding = item
+        return finding.path or "", finding.line or 0, finding.rule, finding.message, data
+
+    return [finding for _, finding in sorted(kept.items(), key=order)]
 
 
 def summarise(rows: Sequence[Result], findings: Sequence[Finding]) -> Summary:
     """Counts of results and of unwaived findings."""
 
-    def count(severity: Severity) -> int:
-        return sum(f.severity == severity and f.waived is None for f in findings)
-
+    count = Counter(f.severity for f in findings if f.waived is None)
     valid = sum(row.status == "valid" for row in rows)
     return Summary(
-        len(rows), valid, len(rows) - valid, count("error"), count("warning"), count("note"),
+        len(rows), valid, len(rows) - valid, count["error"], count["warning"], count["note"],
         sum(f.waived is not None for f in findings),
     )  # fmt: skip

@@ -66,12 +66,16 @@ class _Loose(msgspec.Struct, gc=False):
     token_data: str | None = None
 
 
-_RECORD = re.compile(
+_HEAD = (
     rb'\{\s*+"seq_id"\s*+:\s*+(\d{1,18})\s*+,\s*+"qsl_idx"\s*+:\s*+(\d{1,18})\s*+,'
-    rb'\s*+"data"\s*+:\s*+"([^"]*+)"\s*+'
-    rb'(?:,\s*+"token_data"\s*+:\s*+"([^"]*+)"\s*+)?'
+    rb'\s*+"data"\s*+:\s*+"'
+)
+_TAIL = (
+    rb'"\s*+(?:,\s*+"token_data"\s*+:\s*+"([^"]*+)"\s*+)?'
     rb'(?:,\s*+"token_count"\s*+:\s*+(\d{1,18})\s*+)?\}[\s,]*+'
 )
+_BEFORE_DATA, _AFTER_DATA = re.compile(_HEAD), re.compile(_TAIL)
+_RECORD = re.compile(_HEAD + rb'([^"]*+)' + _TAIL)
 _loose = msgspec.json.Decoder(_Loose)
 _BETWEEN = b" \t\r\n,[\xef\xbb\xbf"
 
@@ -254,12 +258,26 @@ class LogReader:
     def _region(self, region: bytes, base: int) -> Iterator[Record]:
         """Records of a piece that ends with a closing brace."""
         done = 0
-        for match in _RECORD.finditer(region):
-            start = match.start()
-            if start != done:
-                yield from self._odd(region[done:start], base + done)
-            done = match.end()
-            seq_id, qsl_idx, data, token_data, token_count = match.groups()
+        while True:
+            start = done
+            # Most of a record is its data: its end is found as a quote, not by an expression.
+            head = _BEFORE_DATA.match(region, done)
+            quote = region.find(b'"', head.end()) if head is not None else -1
+            tail = _AFTER_DATA.match(region, quote) if quote >= 0 else None
+            if head is not None and tail is not None:
+                seq_id, qsl_idx = head.groups()
+                data = region[head.end() : quote]
+                token_data, token_count = tail.groups()
+                done = tail.end()
+            else:
+                match = _RECORD.search(region, done)
+                if match is None:
+                    break
+                start = match.start()
+                if start != done:
+                    yield from self._odd(region[done:start], base + done)
+                seq_id, qsl_idx, data, token_data, token_count = match.groups()
+                done = match.end()
             try:
                 record = Record(
                     int(seq_id),

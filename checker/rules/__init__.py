@@ -3,47 +3,52 @@
 from __future__ import annotations
 
 import functools
-from types import ModuleType
+from importlib import import_module
+from typing import Any
 
 from checker.rule import FAMILIES, Rule, rules_of
-from checker.rules import (
-    accuracy,
-    audit_across,
-    audit_replay,
-    audit_run,
-    compliance,
-    endpoints,
-    measurements,
-    network,
-    performance,
-    power,
-    power_channels,
-    structure,
-    system,
-    tool,
-)
 from schemas.report import RuleFacts
 
-MODULES: tuple[ModuleType, ...] = (
-    structure,
-    system,
-    measurements,
-    performance,
-    accuracy,
-    compliance,
-    power,
-    power_channels,
-    endpoints,
-    network,
-    audit_run,
-    audit_replay,
-    audit_across,
-    tool,
+CHECK = (
+    "structure",
+    "system",
+    "measurements",
+    "performance",
+    "accuracy",
+    "compliance",
+    "power",
+    "power_channels",
+    "endpoints",
+    "network",
+    "tool",
 )
+"""The modules of this package with the rules of a check."""
 
-RULES: tuple[Rule, ...] = tuple(
-    sorted((rule for module in MODULES for rule in rules_of(module)), key=lambda rule: rule.id)
-)
+AUDIT = ("audit_run", "audit_replay", "audit_across")
+"""Those of family R; a check does not import them."""
+
+
+def _rules(modules: tuple[str, ...]) -> tuple[Rule, ...]:
+    found = [rule for name in modules for rule in rules_of(import_module(f"{__name__}.{name}"))]
+    return tuple(sorted(found, key=lambda rule: rule.id))
+
+
+@functools.cache
+def check_rules() -> tuple[Rule, ...]:
+    """Every rule but those of family R, in the order of their ids."""
+    return _rules(CHECK)
+
+
+@functools.cache
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule, in the order of their ids."""
+    return _rules((*CHECK, *AUDIT))
+
+
+def __getattr__(name: str) -> Any:
+    if name == "RULES":
+        return all_rules()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class UnknownRule(ValueError):
@@ -51,21 +56,23 @@ class UnknownRule(ValueError):
 
 
 @functools.cache
-def _index() -> dict[str, Rule]:
-    index: dict[str, Rule] = {}
-    for rule in RULES:
-        index[rule.id] = rule
-        index[rule.name] = rule
-    return index
+def _index(audit: bool) -> dict[str, Rule]:
+    rules = all_rules() if audit else check_rules()
+    return {key: rule for rule in rules for key in (rule.id, rule.name)}
 
 
 def all_facts() -> list[RuleFacts]:
     """Every rule and every finding of the engine, explained, in the order of their ids."""
-    return sorted([*(rule.facts() for rule in RULES), *tool.ENGINE], key=lambda facts: facts.id)
+    from checker.rules import tool
+
+    facts = [*(rule.facts() for rule in all_rules()), *tool.ENGINE]
+    return sorted(facts, key=lambda facts: facts.id)
 
 
 def find_facts(name: str) -> RuleFacts:
     """What is known of a rule or of a finding of the engine. Raises UnknownRule."""
+    from checker.rules import tool
+
     for facts in tool.ENGINE:
         if name.upper() == facts.id or name.lower() == facts.name:
             return facts
@@ -74,20 +81,22 @@ def find_facts(name: str) -> RuleFacts:
 
 def by_id(id: str) -> Rule:
     """The rule with this id. Raises KeyError."""
-    return _index()[id]
+    return _index(id.startswith("R"))[id]
 
 
 def find_rule(name: str) -> Rule:
     """A rule by id (any case) or name. Raises UnknownRule."""
-    index = _index()
-    rule = index.get(name) or index.get(name.upper()) or index.get(name.lower().replace("_", "-"))
-    if rule is None:
-        import difflib
+    index: dict[str, Rule] = {}
+    for audit in (False, True):
+        index = _index(audit)
+        for key in (name, name.upper(), name.lower().replace("_", "-")):
+            if key in index:
+                return index[key]
+    import difflib
 
-        near = difflib.get_close_matches(name, index, 3)
-        hint = f"; did you mean {' or '.join(near)}?" if near else "; `assay rules` lists them"
-        raise UnknownRule(f"no rule {name!r}{hint}")
-    return rule
+    near = difflib.get_close_matches(name, index, 3)
+    hint = f"; did you mean {' or '.join(near)}?" if near else "; `assay rules` lists them"
+    raise UnknownRule(f"no rule {name!r}{hint}")
 
 
 def rules_named(names: tuple[str, ...]) -> list[Rule]:
@@ -95,7 +104,7 @@ def rules_named(names: tuple[str, ...]) -> list[Rule]:
     found: dict[str, Rule] = {}
     for name in names:
         if name.upper() in FAMILIES:
-            members = [rule for rule in RULES if rule.family == name.upper()]
+            members = [rule for rule in all_rules() if rule.family == name.upper()]
         else:
             members = [find_rule(name)]
         found.update((rule.id, rule) for rule in members)
@@ -109,6 +118,6 @@ def select_rules(
 
     Raises UnknownRule.
     """
-    chosen = rules_named(select) if select else [r for r in RULES if audit or r.family != "R"]
+    chosen = rules_named(select) if select else all_rules() if audit else check_rules()
     dropped = {rule.id for rule in rules_named(ignore)}
     return sorted((r for r in chosen if r.id not in dropped), key=lambda rule: rule.id)

@@ -55,7 +55,7 @@ def test_json_on_standard_output_is_a_report(bad: Path, capsys: pytest.CaptureFi
     assert main(["check", str(bad), "--format", "json", "--jobs", "1"]) == 1
     report = json.loads(capsys.readouterr().out)
     assert report["format"] == "assay-report"
-    assert report["format_version"] == 1
+    assert report["format_version"] == 2
     rules = {f["rule"] for f in report["findings"] if f["severity"] == "error"}
     assert {"P102", "P134"} <= rules
     by_scenario = {r["scenario"]: r["status"] for r in report["results"]}
