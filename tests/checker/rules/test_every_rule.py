@@ -117,4 +117,6 @@ def test_registry_is_every_module_and_sorted() -> None:
         name for name in named if rules_of(importlib.import_module(f"checker.rules.{name}"))
     }
     registered = {*CHECK, *AUDIT}
-    assert with_rules == registered & with_rules, "a module with rules is in neither CHECK nor AUDIT"
+    assert with_rules == registered & with_rules, (
+        "a module with rules is in neither CHECK nor AUDIT"
+    )
