@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from checker.clean import clean
+from checker.machine import MachineFault
 from checker.model import Submitter, Tree
 from checker.rule import NotJudged, Problem, Rule, attribute, is_present
 from schemas.enforcement import Severity, severity_of
@@ -123,6 +124,8 @@ class Judge:
         except NotJudged:
             skipped.append(rule.id)
             return 0
+        except (MachineFault, MemoryError):
+            raise
         except Exception as error:
             findings.append(_raised(rule, error, thing))
             return 0

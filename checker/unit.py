@@ -116,9 +116,10 @@ def _judge_result(result: Result, judge: Judge) -> Outcome:
     if result.accuracy is not None:
         things.append(result.accuracy)
     for test in result.tests.values():
-        things.append(test)
+        # What is asked of a run's log in vain is reported with its test, so the run comes first.
         if test.run is not None:
             things.append(test.run)
+        things.append(test)
     if result.ranging is not None:
         things.append(result.ranging)
     for thing in things:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import lzma
 import os
 import shutil
 import stat
-import tarfile
 import tempfile
-import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,17 +52,7 @@ def opened(where: Path, limits: Limits | None = None) -> Iterator[tuple[Path, li
             raise
         except BadArchive as error:
             raise BadArchive(f"{where}: {error}") from error
-        except (
-            tarfile.TarError,
-            zipfile.BadZipFile,
-            EOFError,
-            OSError,
-            ValueError,
-            NotImplementedError,
-            RuntimeError,
-            lzma.LZMAError,
-            zlib.error,
-        ) as error:
+        except Exception as error:  # the libraries raise of every kind for what they do not expect
             if storage(error) or exhausted(error):
                 raise MachineFault(f"{where} cannot be unpacked: {error}") from error
             raise BadArchive(f"{where} cannot be unpacked: {error}") from error

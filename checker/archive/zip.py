@@ -25,7 +25,9 @@ def unzip(where: Path, folder: Folder, limits: Limits) -> None:
         for member in members:
             name = member.filename
             kind = stat.S_IFMT(member.external_attr >> 16)
-            if "\\" in name:
+            if not name:
+                folder.refuse(name, "has no name; it was not unpacked")
+            elif "\\" in name:
                 folder.refuse(name, "has a backslash in its path; it was not unpacked")
             elif kind == stat.S_IFLNK:
                 folder.refuse(name, "is a symbolic link; it was not unpacked")

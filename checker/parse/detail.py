@@ -7,6 +7,7 @@ rule asks for it. Source of the format: LoadGen ``logging.cc``; of the names: fa
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Iterator
@@ -104,12 +105,16 @@ class Entry(msgspec.Struct, gc=False):
 
 def _decode(raw: bytes) -> Any:
     try:
-        return msgspec.json.decode(raw)
+        value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         try:
-            return json.loads(raw)
+            value = json.loads(raw)
         except (ValueError, RecursionError):
             return raw.decode("utf-8", "backslashreplace")
+    if isinstance(value, int) and abs(value) >= 2**64:
+        # No LoadGen writes it, and arithmetic with it overflows: it is text, as which it is unusable.
+        return raw.decode("ascii", "backslashreplace")
+    return value
 
 
 def entry_of(
@@ -131,6 +136,8 @@ def entry_of(
     return Entry(key, _NULL, time_ms, event_type, metadata, line, value)
 
 
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+
 _decoder = msgspec.json.Decoder(Entry)
 
 
@@ -147,6 +154,7 @@ class DetailLog:
     size: int = 0
     error_count: int = 0
     pids: set[int] = field(default_factory=set)
+    unusable: set[str] = field(default_factory=set)
 
     def __bool__(self) -> bool:
         return bool(self.entries)
@@ -179,26 +187,21 @@ class DetailLog:
         Infinity and NaN are returned as they are: to judge them is a rule's work.
         """
         value = self.get(key)
-        if isinstance(value, bool):
-            return None
-        if isinstance(value, int | float):
+        if isinstance(value, int | float) and not isinstance(value, bool):
             try:
                 return float(value)
             except OverflowError:
                 return math.inf if value > 0 else -math.inf
         if isinstance(value, str):
-            try:
+            with contextlib.suppress(ValueError):
                 return float(value)
-            except ValueError:
-                return None
+        self._unusable(key, "a number")
         return None
 
     def integer(self, key: str) -> int | None:
         """The last value as an integer, exact for 64-bit values; None when it is none."""
         value = self.get(key)
-        if isinstance(value, bool):
-            return None
-        if isinstance(value, int):
+        if isinstance(value, int) and not isinstance(value, bool):
             return value
         if isinstance(value, float) and math.isfinite(value) and value == int(value):
             return int(value)
@@ -206,12 +209,16 @@ class DetailLog:
             text = value.strip()
             if text.lstrip("+-").isdigit() and len(text) < 40:
                 return int(text)
+        self._unusable(key, "a whole number")
         return None
 
     def text(self, key: str) -> str | None:
         """The last value as text, None when it is no string."""
         value = self.get(key)
-        return value if isinstance(value, str) else None
+        if isinstance(value, str):
+            return value
+        self._unusable(key, "text")
+        return None
 
     def boolean(self, key: str) -> bool | None:
         """The last value as a boolean; 0/1 and "true"/"false" count; None when it is none."""
@@ -221,8 +228,24 @@ class DetailLog:
         if isinstance(value, int) and value in (0, 1):
             return bool(value)
         if isinstance(value, str):
-            return {"true": True, "1": True, "false": False, "0": False}.get(value.strip().lower())
+            known = _BOOLEANS.get(value.strip().lower())
+            if known is not None:
+                return known
+        self._unusable(key, "true or false")
         return None
+
+    def _unusable(self, key: str, expected: str) -> None:
+        """A record that was asked for and whose value cannot be used is a fault, never just absent."""
+        found = self.entries.get(key)
+        if not found or key in self.unusable:
+            return
+        self.unusable.add(key)
+        entry = found[-1]
+        shown = "null" if entry.value is None else f"{entry.value!s:.60}"
+        self.faults.append(
+            Fault(self.path, "unusable", f"found {shown} as the value of {key}; expected {expected}",
+                  entry.line, "use the detail log as LoadGen wrote it")
+        )  # fmt: skip
 
 
 def read_detail(file: File) -> DetailLog:
