@@ -108,6 +108,19 @@ def broken(plan: ResultPlan, round: Round, error: BaseException) -> Outcome:
     return Outcome(row, [finding])
 
 
+def _one_for_each_cause(findings: list[Finding]) -> list[Finding]:
+    """Without the findings of unusable values that a rule of its own has reported."""
+    said: dict[str | None, list[str]] = {}
+    for finding in findings:
+        if finding.rule != "X002":
+            said.setdefault(finding.path, []).append(finding.message)
+    return [
+        f for f in findings
+        if f.rule != "X002" or f.pointer is None
+        or not any(f.pointer in message for message in said.get(f.path, []))
+    ]  # fmt: skip
+
+
 def _judge_result(result: Result, judge: Judge) -> Outcome:
     findings: list[Finding] = []
     applied = 0
@@ -127,6 +140,7 @@ def _judge_result(result: Result, judge: Judge) -> Outcome:
         findings.extend(judged.findings)
         applied += judged.applied
         skipped.extend(judged.skipped)
+    findings = _one_for_each_cause(findings)
     weights = result.measurements.fields.get("weight_data_types") if result.measurements else None
     row = ResultRow(
         division=clean(result.division),

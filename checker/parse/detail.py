@@ -111,9 +111,9 @@ def _decode(raw: bytes) -> Any:
             value = json.loads(raw)
         except (ValueError, RecursionError):
             return raw.decode("utf-8", "backslashreplace")
-    if isinstance(value, int) and abs(value) >= 2**64:
-        # No LoadGen writes it, and arithmetic with it overflows: it is text, as which it is unusable.
-        return raw.decode("ascii", "backslashreplace")
+    if isinstance(value, int) and abs(value) > 10**300:
+        # No LoadGen writes it, and arithmetic with it would raise.
+        return math.inf if value > 0 else -math.inf
     return value
 
 
@@ -244,7 +244,7 @@ class DetailLog:
         shown = "null" if entry.value is None else f"{entry.value!s:.60}"
         self.faults.append(
             Fault(self.path, "unusable", f"found {shown} as the value of {key}; expected {expected}",
-                  entry.line, "use the detail log as LoadGen wrote it")
+                  entry.line, "use the detail log as LoadGen wrote it", key)
         )  # fmt: skip
 
 

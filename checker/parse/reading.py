@@ -34,7 +34,8 @@ _BOM = b"\xef\xbb\xbf"
 class Fault:
     """Something in a file that could not be read.
 
-    kind: ``missing``, ``unreadable``, ``too-large``, ``encoding``, ``nul``, ``syntax``, ``empty``.
+    kind: ``missing``, ``unreadable``, ``too-large``, ``encoding``, ``nul``, ``syntax``, ``empty``,
+    ``unusable`` (a value that was asked for; ``pointer`` is its name).
     """
 
     path: str
@@ -42,6 +43,7 @@ class Fault:
     message: str
     line: int | None = None
     fix: str | None = None
+    pointer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

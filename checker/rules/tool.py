@@ -27,6 +27,7 @@ def _problem(fault: Fault, case: str | None = None) -> Problem:
         line=fault.line,
         fix=fault.fix,
         found=fault.kind,
+        pointer=fault.pointer,
         case="encoding" if fault.kind == "encoding" else case,
     )
 
