@@ -7,13 +7,13 @@ answers "what did this round enforce?", `audit` "what is true?": an entry may se
 from __future__ import annotations
 
 import functools
-import tomllib
 from collections.abc import Iterator, Sequence
 from importlib import resources
 from typing import Literal
 
 import msgspec
 
+from schemas.compiling import compiled
 from schemas.load import round_names
 
 Severity = Literal["error", "warning", "note", "off"]
@@ -82,6 +82,8 @@ def _order() -> dict[str, int]:
 
 def parse_enforcement(text: str) -> tuple[Entry, ...]:
     """The entries of a table's text. Raises BadEnforcement."""
+    import tomllib
+
     try:
         entries = tuple(msgspec.convert(tomllib.loads(text), _File).enforcement)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
@@ -99,6 +101,9 @@ def parse_enforcement(text: str) -> tuple[Entry, ...]:
 @functools.cache
 def entries() -> tuple[Entry, ...]:
     """The table of this version."""
+    made = compiled()
+    if made is not None:
+        return msgspec.msgpack.decode(made.enforcement, type=tuple[Entry, ...])
     text = (resources.files("schemas") / "enforcement.toml").read_text(encoding="utf-8")
     return parse_enforcement(text)
 

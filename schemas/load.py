@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import json
 import re
-import tomllib
 from importlib import resources
 from typing import Any
 
 import msgspec
 
+from schemas.compiling import compiled
 from schemas.round import Round
 
 _ROUNDS = resources.files("schemas") / "rounds"
@@ -26,6 +26,14 @@ class BadRound(ValueError):
 
 def round_names() -> list[str]:
     """The rounds this version knows, oldest first, the demo round last."""
+    return list(_round_names())
+
+
+@functools.cache
+def _round_names() -> tuple[str, ...]:
+    made = compiled()
+    if made is not None:
+        return tuple(made.rounds)
     names = [
         entry.name.removesuffix(".toml")
         for entry in _ROUNDS.iterdir()
@@ -35,7 +43,7 @@ def round_names() -> list[str]:
     def order(name: str) -> tuple[int, list[int]]:
         return (0, [int(n) for n in re.findall(r"\d+", name)]) if name[:1] == "v" else (1, [])
 
-    return sorted(names, key=order)
+    return tuple(sorted(names, key=order))
 
 
 def canonical_round_name(name: str) -> str:
@@ -52,12 +60,17 @@ def canonical_round_name(name: str) -> str:
 def load_round(name: str) -> Round:
     """Load one round by name. Raises UnknownRound or BadRound."""
     canonical = canonical_round_name(name)
+    made = compiled()
+    if made is not None:
+        return msgspec.msgpack.decode(made.rounds[canonical], type=Round)
     text = (_ROUNDS / f"{canonical}.toml").read_text(encoding="utf-8")
     return parse_round(text, f"{canonical}.toml")
 
 
 def parse_round(text: str, origin: str) -> Round:
     """Parse a round file's text. Raises BadRound, with ``origin`` in the message."""
+    import tomllib
+
     try:
         return msgspec.convert(tomllib.loads(text), Round)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:

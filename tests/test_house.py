@@ -274,6 +274,24 @@ def test_wheel_holds_every_data_file(wheel: set[str]) -> None:
         assert sum(name.endswith(suffix) for name in wheel) >= least, suffix
 
 
+def test_wheel_holds_compiled_tables(wheel: set[str], tmp_path: Path) -> None:
+    """Compiled rounds and enforcement are those of the TOML files."""
+    import msgspec
+
+    from schemas import compiling
+    from schemas.enforcement import Entry, entries
+    from schemas.load import load_round, round_names
+    from schemas.round import Round
+
+    assert "schemas/compiled.msgpack" in wheel
+    rounds = [load_round(name) for name in round_names()]
+    data = compiling.compile_tables(rounds, entries())
+    made = msgspec.msgpack.decode(data, type=compiling.Compiled)
+    assert list(made.rounds) == round_names()
+    assert [msgspec.msgpack.decode(raw, type=Round) for raw in made.rounds.values()] == rounds
+    assert msgspec.msgpack.decode(made.enforcement, type=tuple[Entry, ...]) == entries()
+
+
 def test_wheel_holds_nothing_else(wheel: set[str]) -> None:
     tops = {name.split("/")[0] for name in wheel}
     assert {top for top in tops if not top.endswith(".dist-info")} == set(PACKAGES)

@@ -1,0 +1,1 @@
+"""What builds and documents Assay; no part of the wheel."""
