@@ -1,0 +1,1 @@
+"""Any number of saved reports as one tidy table, and that table as one page."""
