@@ -124,6 +124,8 @@ def _parser(command: str | None = None) -> argparse.ArgumentParser:
         "audit": _audit_parser,
         "report": _report_parser,
         "diff": _diff_parser,
+        "explore": _explore_parser,
+        "export": _export_parser,
         "rules": _rules_parser,
         "rounds": _rounds_parser,
         "accuracy": _accuracy_parser,
@@ -558,6 +560,89 @@ def _diff(options: argparse.Namespace) -> int:
     found = diff(_saved(options.old), _saved(options.new))
     _write(to_text(found))
     return EXIT_ERRORS if found.worse else EXIT_OK
+
+
+# --- many reports ------------------------------------------------------------------------------
+
+
+def _explore_parser(commands: Any) -> None:
+    explore = commands.add_parser(
+        "explore",
+        help="one page over any number of saved reports",
+        description="Write one self-contained HTML page over any number of saved JSON reports: "
+        "ranking, progress over rounds, two systems side by side, scatter plots, every row.",
+        allow_abbrev=False,
+    )
+    explore.add_argument("reports", type=Path, nargs="+", metavar="REPORT.json")
+    explore.add_argument(
+        "--output", type=Path, metavar="FILE", help="where to write (default: standard output)"
+    )
+    explore.add_argument(
+        "--repo-url",
+        action="append",
+        default=[],
+        metavar="ROUND=URL",
+        help="link the results of a round to their files below this address",
+    )
+    explore.set_defaults(handler=_explore)
+
+
+def _explore(options: argparse.Namespace) -> int:
+    from reports.explore import page
+    from reports.explore.rows import rows
+
+    links = {}
+    for given in options.repo_url:
+        round, equals, url = given.partition("=")
+        if not equals or not url.startswith(("https://", "http://")):
+            raise Usage(f"--repo-url {given}: expected ROUND=https://…")
+        links[round] = url
+    html = page.render(rows([_saved(path) for path in options.reports]), links)
+    _write_to(options.output, html)
+    return EXIT_OK
+
+
+def _export_parser(commands: Any) -> None:
+    export = commands.add_parser(
+        "export",
+        help="the results of saved reports as one table",
+        description="Write one row a result over any number of saved JSON reports, for notebooks "
+        "and databases. docs/explorer.md describes the columns.",
+        allow_abbrev=False,
+    )
+    export.add_argument("reports", type=Path, nargs="+", metavar="REPORT.json")
+    export.add_argument("--format", choices=("csv", "parquet"), default="csv")
+    export.add_argument(
+        "--output", type=Path, metavar="FILE", help="where to write (default: standard output)"
+    )
+    export.set_defaults(handler=_export)
+
+
+def _export(options: argparse.Namespace) -> int:
+    from reports import ReportError
+    from reports.explore.export import to_csv, to_parquet
+    from reports.explore.rows import rows
+
+    found = rows([_saved(path) for path in options.reports])
+    try:
+        content = to_csv(found) if options.format == "csv" else to_parquet(found)
+    except ReportError as error:
+        raise Usage(str(error)) from error
+    _write_to(options.output, content)
+    return EXIT_OK
+
+
+def _write_to(path: Path | None, content: str | bytes) -> None:
+    """Write to a file, whole or not at all, or to standard output."""
+    if path is None:
+        _write(content)
+        return
+    from checker.writing import write_file
+
+    try:
+        write_file(path, content if isinstance(content, bytes) else content.encode("utf-8"))
+    except OSError as error:
+        raise Usage(f"{path} cannot be written: {error.strerror}") from error
 
 
 # --- rules and rounds --------------------------------------------------------------------------

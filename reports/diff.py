@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 
@@ -11,7 +12,8 @@ import msgspec
 from reports import arrange, figures
 from reports import to_json as to_json_format
 from reports.escape import NAME_LIMIT, one_line
-from schemas.report import Finding, Metric, Report, Result
+from reports.pairing import Pair, renamed
+from schemas.report import Finding, Limits, Metric, Report, Result
 
 _SHOWN = 50
 
@@ -27,15 +29,21 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Diff(msgspec.Struct, frozen=True):
-    """What changed. Results are named by division, submitter, system, folder and scenario."""
+    """What changed. Results are named by division, submitter, system, folder and scenario.
+
+    systems_renamed: systems that have another name but seem to be the same; their results are
+    compared under the new name. limits: limits of the round that changed for a result of both.
+    """
 
     old_tree: str
     new_tree: str
+    systems_renamed: list[Pair]
     results_new: list[str]
     results_gone: list[str]
     verdicts: list[Change]
     metrics: list[Change]
     accuracy: list[Change]
+    limits: list[Change]
     findings_new: list[Finding]
     findings_gone: list[Finding]
     findings_waived: list[Finding]
@@ -51,6 +59,8 @@ class Diff(msgspec.Struct, frozen=True):
                 self.verdicts,
                 self.metrics,
                 self.accuracy,
+                self.limits,
+                self.systems_renamed,
                 self.findings_new,
                 self.findings_gone,
                 self.findings_waived,
@@ -76,7 +86,9 @@ def diff(old: Report, new: Report) -> Diff:
     A finding is the same one when rule, path, pointer and subject are the same: its line and the
     numbers in its message may move. Results are compared by where they stand in the tree.
     """
-    before = {_name(result): result for result in old.results}
+    pairs = renamed(old, new)
+    new_names = {(pair.division, pair.old): pair.new for pair in pairs}
+    before = {_name(_renamed(result, new_names)): result for result in old.results}
     after = {_name(result): result for result in new.results}
     both = [name for name in after if name in before]
     verdicts = [
@@ -86,11 +98,13 @@ def diff(old: Report, new: Report) -> Diff:
     ]
     metrics: list[Change] = []
     accuracy: list[Change] = []
+    limits: list[Change] = []
     for name in both:
         a, b = before[name], after[name]
         metrics += _metric_changes(name, "metric", a.metric, b.metric)
         metrics += _metric_changes(name, "power", a.power, b.power)
         accuracy += _accuracy_changes(name, a, b)
+        limits += _limit_changes(name, a, b)
 
     return Diff(
         old_tree=old.tree,
@@ -100,6 +114,8 @@ def diff(old: Report, new: Report) -> Diff:
         verdicts=verdicts,
         metrics=metrics,
         accuracy=accuracy,
+        limits=limits,
+        systems_renamed=pairs,
         findings_new=_beyond(new.findings, old.findings),
         findings_gone=_beyond(old.findings, new.findings),
         findings_waived=_turned(old.findings, new.findings, lambda f: f.waived is not None),
@@ -118,10 +134,14 @@ def to_text(changes: Diff, *, limit: int | None = _SHOWN) -> str:
         return "No difference.\n"
     sections: list[tuple[str, list[str]]] = [
         ("Verdicts", [_change_text(change) for change in changes.verdicts]),
+        ("Systems under a new name", [_pair_text(pair) for pair in changes.systems_renamed]),
         ("New results", [one_line(name) for name in changes.results_new]),
         ("Results gone", [one_line(name) for name in changes.results_gone]),
-        ("Metrics", [_change_text(change) for change in changes.metrics]),
+        ("Faster", [_change_text(c) for c in changes.metrics if _gain(c) > 0]),
+        ("Slower", [_change_text(c) for c in changes.metrics if _gain(c) < 0]),
+        ("Metrics otherwise changed", [_change_text(c) for c in changes.metrics if not _gain(c)]),
         ("Accuracy", [_change_text(change) for change in changes.accuracy]),
+        ("Limits", [_change_text(change) for change in changes.limits]),
         ("New findings", [_finding_text(f) for f in changes.findings_new]),
         ("Findings gone", [_finding_text(f) for f in changes.findings_gone]),
         ("Findings now waived", [_finding_text(f) for f in changes.findings_waived]),
@@ -144,6 +164,22 @@ def to_text(changes: Diff, *, limit: int | None = _SHOWN) -> str:
 
 def _name(result: Result) -> str:
     return arrange.title_of(result)
+
+
+def _renamed(result: Result, names: dict[tuple[str, str], str]) -> Result:
+    name = names.get((result.division, result.system))
+    return result if name is None else msgspec.structs.replace(result, system=name)
+
+
+def _limit_changes(name: str, old: Result, new: Result) -> list[Change]:
+    if old.limits is None or new.limits is None:
+        return []
+    changes = []
+    for field in msgspec.structs.fields(Limits):
+        a, b = getattr(old.limits, field.name), getattr(new.limits, field.name)
+        if a != b:
+            changes.append(Change(name, field.name, a, b))
+    return changes
 
 
 def _relative(old: float, new: float) -> float | None:
@@ -224,6 +260,19 @@ def _change_text(change: Change) -> str:
     text = f"{one_line(change.result)}: {one_line(change.what, NAME_LIMIT)} "
     text += f"{_value_text(change.old)} -> {_value_text(change.new)}"
     return text if change.relative is None else f"{text} ({change.relative * 100:+.2f} %)"
+
+
+def _gain(change: Change) -> float:
+    """How much better a performance metric became; 0 where that cannot be told."""
+    if change.relative is None or not change.what.startswith("metric ("):
+        return 0.0
+    latency = re.match(r"metric \((?:Latency|ms|s\b)", change.what)
+    return -change.relative if latency else change.relative
+
+
+def _pair_text(pair: Pair) -> str:
+    text = f"{pair.division}/{pair.submitter}: {pair.old} -> {pair.new}"
+    return one_line(f"{text} ({pair.built_of}; {figures.plural(pair.shared, 'shared result')})")
 
 
 def _finding_text(finding: Finding) -> str:

@@ -92,7 +92,7 @@ def _compiled(kind: str) -> list[tuple[re.Pattern[str], Pattern]]:
 
 _MARKS = re.compile(r"®|™|\((?:R|TM|C)\)", re.IGNORECASE)
 _COUNT = re.compile(r"\(x ?(\d{1,5})\)|^(\d{1,5}) ?x ", re.IGNORECASE)
-_MEMORY = re.compile(r"(\d+(?:\.\d+)?) ?-?(TB|GB|GiB|G|MiB|MB)\b", re.IGNORECASE)
+_MEMORY = re.compile(r"(?<!\d)(\d{1,9}(?:\.\d{1,20})?)\s?-?(TB|GB|GiB|G|MiB|MB)\b", re.IGNORECASE)
 _FORMS = (
     (re.compile(r"\bSXM\d?\b", re.IGNORECASE), "SXM"),
     (re.compile(r"\bNVL\d*\b", re.IGNORECASE), "NVL"),
@@ -168,7 +168,9 @@ def _first(text: str, kind: str) -> tuple[str, str, Pattern] | None:
     for pattern, entry in _compiled(kind):
         match = pattern.search(text)
         if match:
-            model = re.sub(r"\\(\d)", lambda m: match.group(int(m[1])) or "", entry.model)
+            model = entry.model
+            for number, group in enumerate(match.groups(), 1):
+                model = model.replace(f"\\{number}", group or "")
             return entry.vendor, " ".join(model.split()), entry
     return None
 

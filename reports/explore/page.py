@@ -50,7 +50,7 @@ def render(rows: Sequence[Row], links: Mapping[str, str] | None = None) -> str:
         script_hash=_hash(script),
         data=Markup(packed(rows, rounds, links or {})),
         count=f"{len(rows):,}",
-        rounds=rounds,
+        rounds=[visible(name) for name in rounds],
     )
     return f"{html.rstrip()}\n"
 

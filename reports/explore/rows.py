@@ -111,9 +111,7 @@ def rows(reports: Sequence[Report]) -> list[Row]:
             shown = [f"{f.severity} {f.rule}: {f.message}" for f in findings[:FINDINGS_PER_ROW]]
             if len(findings) > FINDINGS_PER_ROW:
                 shown.append(f"{len(findings) - FINDINGS_PER_ROW:,} more in the report")
-            found.append(
-                _row(report, result, spelled, counts["error"], counts["warning"], shown)
-            )
+            found.append(_row(report, result, spelled, counts["error"], counts["warning"], shown))
     return found
 
 
@@ -148,7 +146,11 @@ def _row(
         result.benchmark or result.directory,
         _scenario(result.scenario),
         "latency" if latency is not None else _unit_kind(unit),
-        *(f"{g.metric} {g.factor or 1:g} × {g.reference:g}" for g in result.accuracy if g.reference),
+        *(
+            f"{g.metric} {g.factor or 1:g} × {g.reference:g}"
+            for g in result.accuracy
+            if g.reference
+        ),
     ]
     bound = None
     if limits is not None:

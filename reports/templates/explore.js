@@ -2,7 +2,7 @@
 (() => {
   const byId = (id) => document.getElementById(id);
   const SVG = "http://www.w3.org/2000/svg";
-  const PAGE = 100, BARS = 10, MOST_BARS = 60, MOST_DOTS = 4000;
+  const PAGE = 100, BARS = 10, MOST_BARS = 60, MOST_DOTS = 1200;
   let DATA, COLS, N, LINKS;
 
   // --- data ------------------------------------------------------------------------------------
@@ -172,7 +172,10 @@
   const link = (i, ...children) => {
     const kept = new URLSearchParams(location.hash.slice(1));
     kept.set("row", idOf(i));
-    return s("a", { href: `#${kept}`, "aria-label": `${label(i)}: ${figure(i)}` }, ...children);
+    const link = s("a", { href: `#${kept}` }, ...children);
+    // A bar's words name it; a dot has none of its own.
+    if (!link.querySelector("text")) link.setAttribute("aria-label", `${label(i)}: ${figure(i)}`);
+    return link;
   };
   const label = (i) => `${get("submitter", i)} ${get("system", i)}`;
   const figure = (i) => `${number(get("metric", i))} ${get("unit", i) || ""}`.trim();
@@ -279,7 +282,7 @@
   };
 
   const plot = (rows) => {
-    const having = rows.filter((i) => get(state.x, i) !== null && get(state.y, i) !== null).slice(0, MOST_DOTS);
+    const every = rows.filter((i) => get(state.x, i) !== null && get(state.y, i) !== null), having = every.slice(0, MOST_DOTS);
     const keys = new Set(having.map((i) => get("comparable", i)));
     if (keys.size > 1) notice(`${keys.size} groups of results that are not directly comparable (other benchmark, scenario, limits or quality target) are drawn together; no line joins them. Choose one benchmark, scenario and round to compare.`);
     if (!having.length) return;
@@ -298,7 +301,7 @@
     const x = scale(state.x, 90, 720), y = scale(state.y, 350, 20);
     const groupsOf = [...new Set(having.map((i) => get(state.colour, i) || "none"))];
     const colours = new Map(groupsOf.map((name, k) => [name, k]));
-    chart(`${FIELDS[state.y]} against ${FIELDS[state.x]}`, `${having.length.toLocaleString("en-US")} results${x.log || y.log ? "; logarithmic scale" : ""}. Hollow: open division. Dashed red: INVALID.`, 410, (root) => {
+    chart(`${FIELDS[state.y]} against ${FIELDS[state.x]}`, `${having.length < every.length ? `The first ${having.length.toLocaleString("en-US")} of ${every.length.toLocaleString("en-US")} results; narrow the filters to see the rest` : `${every.length.toLocaleString("en-US")} results`}${x.log || y.log ? "; logarithmic scale" : ""}. Hollow: open division. Dashed red: INVALID.`, 410, (root) => {
       axes(root, y.ticks, y.at, 90, 720);
       for (const tick of x.ticks) root.append(s("text", { x: x.at(tick), y: 370, "text-anchor": "middle", class: "dim" }, number(tick)));
       root.append(s("line", { class: "axis", x1: 90, x2: 720, y1: 350, y2: 350 }), s("text", { x: 405, y: 398, "text-anchor": "middle" }, FIELDS[state.x]));
