@@ -7,7 +7,7 @@ import re
 from fnmatch import fnmatchcase
 
 from checker.accuracy.problem import AccuracyError
-from checker.compliance import answers, tokens
+from checker.compliance.tests import TESTS
 from checker.discover import ResultPlan, canonical_scenario
 from checker.model import (
     AccuracyRun,
@@ -221,18 +221,15 @@ def _load_answers(test: ComplianceTest) -> None:
     log = test.accuracy_log
     if log is None or log.state != "file" or not 0 < log.size <= _ANSWERS_LIMIT:
         return
+    kind, evidence = TESTS.get(test.name), test.evidence
+    if kind is None or kind.read is None or evidence is None:
+        return
+    accuracy = test.result.accuracy
+    main = accuracy.log_file if accuracy is not None else None
+    readable = main is not None and main.state == "file" and 0 < main.size <= _ANSWERS_LIMIT
     try:
-        if test.name in ("TEST06", "TEST07", "TEST09"):
-            test.tokens = tokens.read_tokens(log.real, ends=tokens.end_tokens(test.result.name))
-            return
-        accuracy = test.result.accuracy
-        main = accuracy.log_file if accuracy is not None else None
-        if main is None or main.state != "file" or not 0 < main.size <= _ANSWERS_LIMIT:
-            return
-        if test.name == "TEST01":
-            test.answers = answers.verify_accuracy(main.real, log.real)
-        elif test.name == "TEST08":
-            test.answers = answers.verify_values(main.real, log.real)
+        kind.read(evidence, main.real if main is not None and readable else None, log.real, None)
+        test.answers, test.tokens = evidence.answers, evidence.tokens
     except (AccuracyError, OSError) as error:
         test.answer_faults.append(Fault(log.path, "unreadable", f"{log.path}: {error}"))
 

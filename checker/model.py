@@ -23,6 +23,8 @@ from schemas.round import Benchmark, Category, Gate, Round, Scenario
 
 if TYPE_CHECKING:
     from checker.compliance.answers import Comparison
+    from checker.compliance.evidence import Evidence, Test
+    from checker.compliance.performance import Comparison as Speed
     from checker.compliance.tokens import Tokens
     from checker.parse.endpoints import Endpoints
     from checker.parse.power import PowerLogs
@@ -309,6 +311,25 @@ class ComplianceRun(Run):
 
     test: str = ""
 
+    @property
+    def is_full_run(self) -> bool | None:
+        """Whether the run is held to the rules of a submitted one; None: the round has no such
+        test."""
+        kind = _test_of(self.test, self.result.round)
+        return None if kind is None else kind.full_run or None
+
+    @property
+    def evidence(self) -> Evidence | None:
+        """What the test is judged by; None: the round has no such test."""
+        test = self.result.tests.get(self.test)
+        return test.evidence if test is not None else None
+
+
+def _test_of(name: str, round: Round) -> Test | None:
+    from checker.compliance.tests import TESTS
+
+    return TESTS.get(name) if name in round.compliance else None
+
 
 @dataclass(slots=True)
 class ComplianceTest:
@@ -331,6 +352,104 @@ class ComplianceTest:
     answers: Comparison | None = None
     tokens: Tokens | None = None
     answer_faults: list[Fault] = field(default_factory=list)
+
+    @property
+    def is_known(self) -> bool | None:
+        """Whether the round has such a test (None: no)."""
+        return self.name in self.result.round.compliance or None
+
+    @property
+    def is_required(self) -> bool | None:
+        """Whether the round requires it for this benchmark and scenario (None: no)."""
+        limits = self.result.rules
+        return (self.is_known and limits is not None and self.name in limits.compliance) or None
+
+    @property
+    def has_speed(self) -> bool:
+        """Whether its speed is compared with the submitted run's."""
+        kind = _test_of(self.name, self.result.round)
+        return kind is not None and kind.speed
+
+    @property
+    def evidence(self) -> Evidence | None:
+        """What the test is judged by; None: the round has no such test."""
+        from checker.compliance.evidence import Evidence
+
+        if not self.is_known:
+            return None
+        run = self.run
+        return Evidence(
+            test=self.name, round=self.result.round, benchmark=self.result.name,
+            scenario=self.result.scenario, detail=run.detail if run is not None else None,
+            answers=self.answers, tokens=self.tokens, baseline=self.baseline,
+            compliance=self.compliance,
+        )  # fmt: skip
+
+    def _text(self, name: str | None) -> Verification | None:
+        text = self.verifications.get(name or "")
+        return text if text is not None and text.text.strip() else None
+
+    @property
+    def verdict_text(self) -> Verification | None:
+        """The verification text that carries the verdict; None where it is absent or blank."""
+        kind = _test_of(self.name, self.result.round)
+        return self._text(kind.text) if kind is not None else None
+
+    @property
+    def accuracy_text(self) -> Verification | None:
+        """verify_accuracy.txt; None where it is absent or blank."""
+        return self._text("verify_accuracy.txt")
+
+    @property
+    def performance_text(self) -> Verification | None:
+        """verify_performance.txt; None where it is absent or blank."""
+        return self._text("verify_performance.txt")
+
+    @property
+    def length_text(self) -> Verification | None:
+        """verify_output_len.txt; None where it is absent or blank."""
+        return self._text("verify_output_len.txt")
+
+    @property
+    def partner(self) -> ComplianceRun | None:
+        """The run of TEST04-B, for TEST04-A."""
+        other = self.result.tests.get("TEST04-B")
+        return other.run if self.name == "TEST04-A" and other is not None else None
+
+    @property
+    def speed(self) -> Speed | None:
+        """The test's run against the submitted one; TEST04-B's against TEST04-A's."""
+        from checker.compliance import performance
+
+        main: Run | None = self.result.performance
+        tested: Run | None = self.run
+        if self.name == "TEST04-A":
+            main, tested = self.run, self.partner
+        if not self.has_speed or main is None or tested is None or main.scenario != tested.scenario:
+            return None
+        return performance.of_test(
+            self.result.round, self.name, main.scenario, main.detail, tested.detail
+        )
+
+    @property
+    def compared_path(self) -> str:
+        """The log whose speed is judged."""
+        run = self.partner or self.run
+        return run.detail_path if run is not None else self.path
+
+    @property
+    def log_path(self) -> str:
+        """Where the test's accuracy log is, or else its folder."""
+        return self.accuracy_log.path if self.accuracy_log is not None else self.path
+
+    @property
+    def answers_held(self) -> int | None:
+        """How many answers the test's log holds; None where it was cut or not read."""
+        if self.answers is not None:
+            return None if self.answers.test_truncated else self.answers.test_records
+        if self.tokens is not None:
+            return None if self.tokens.truncated else self.tokens.records
+        return None
 
     @property
     def division(self) -> str:

@@ -35,8 +35,8 @@ from checker.accuracy.problem import AccuracyError, Problem, Problems
 Progress = Callable[[int, int], None]
 """Called now and then with (bytes done, bytes in all; 0 where the size is not known)."""
 
-GAP: Final = b"\n...\n"
-"""What stands in a published log where its middle was cut out."""
+GAP: Final = b"\n..."
+"""What is in a published log where its middle was cut out, whatever the line ends after it."""
 
 CHUNK: Final = 1 << 20
 MAX_RECORD: Final = 256 << 20

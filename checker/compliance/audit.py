@@ -50,6 +50,11 @@ class Difference:
     required: object
     line: int | None
 
+    @property
+    def shown(self) -> str:
+        """What was found, as a reader says it."""
+        return "not logged" if self.found is None else str(self.found)
+
 
 def settings_of(
     round: Round, test: str, benchmark: str | None, scenario: str | None

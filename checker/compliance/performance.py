@@ -13,6 +13,8 @@ import math
 from dataclasses import dataclass
 
 from checker.parse.detail import DetailLog
+from checker.wording import number
+from schemas.round import Round
 
 LOW_LATENCY_NS = {"SingleStream": 200_000.0, "MultiStream": 1_600_000.0}
 """References below which timing noise is granted the wider tolerance, ns."""
@@ -27,6 +29,8 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "Server": ("result_completed_samples_per_sec", "result_scheduled_samples_per_sec"),
     "Offline": ("result_samples_per_second",),
 }
+_RATE = 1e5
+"""No single stream is faster than this, per second; a greater score is a latency in ns."""
 _LATENCY = ("SingleStream", "MultiStream")
 
 
@@ -34,8 +38,7 @@ _LATENCY = ("SingleStream", "MultiStream")
 class Comparison:
     """Two scores of one kind. ``reference`` and ``test`` are in ns or samples per second.
 
-    ratio: how fast the test run is against the reference, 1.1 is 10 % faster; one_sided: whether
-    only a faster test fails.
+    one_sided: whether only one direction fails: a faster test in TEST04, a slower one in TEST05.
     """
 
     test_name: str
@@ -58,14 +61,45 @@ class Comparison:
             return False
         if self.reference <= 0 or self.test <= 0:
             return False
+        if self.test_name == "TEST05":
+            faster = self.test < self.reference if self.is_latency else self.test > self.reference
+            return faster or abs(self.test - self.reference) <= self.tolerance * self.reference
         if self.one_sided:
             return self.test <= self.reference * (1 + self.tolerance)
         return abs(self.test - self.reference) <= self.tolerance * self.reference
 
     @property
+    def is_latency(self) -> bool:
+        """Whether a greater score is slower."""
+        return self.scenario in _LATENCY and not self.test_name.startswith("TEST04")
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether the reference is TEST04-A and the test TEST04-B."""
+        return self.test_name == "TEST04-A"
+
+    @property
+    def allowed(self) -> str:
+        """What the test allows, as a reader says it."""
+        percent = f"{number(self.tolerance * 100)} %"
+        if self.test_name == "TEST05":
+            return f"at most {percent} slower"
+        return f"at most {percent} faster" if self.one_sided else f"within {percent}"
+
+    def describe(self) -> str:
+        """Both scores and what is allowed."""
+        first, second = (
+            ("TEST04-A", "TEST04-B") if self.is_pair else ("the submitted run", self.test_name)
+        )
+        return (
+            f"found {number(self.test)} {self.unit} in {second} and {number(self.reference)} "
+            f"{self.unit} in {first} ({self.key}): {self.ratio:.4g} times; expected {self.allowed}"
+        )
+
+    @property
     def unit(self) -> str:
         """The unit of the two scores."""
-        return "ns" if self.scenario in _LATENCY and not self.one_sided else "samples/s"
+        return "ns" if self.is_latency else "samples/s"
 
 
 def score(
@@ -100,8 +134,47 @@ def compare(
         limit = LOW_LATENCY_NS.get(scenario)
         if low_latency_tolerance is not None and limit is not None and reference <= limit:
             tolerance = low_latency_tolerance
-        one_sided = test_name.startswith("TEST04")
-        if one_sided and scenario in _LATENCY:
+        cached = test_name.startswith("TEST04")
+        one_sided = cached or test_name == "TEST05"
+        if cached and scenario in _LATENCY:
             reference, measured = 1e9 / reference, 1e9 / measured
         return Comparison(test_name, scenario, key, reference, measured, tolerance, one_sided)
     return None
+
+
+def of_test(
+    round: Round,
+    test_name: str,
+    scenario: str | None,
+    main: DetailLog | None,
+    tested: DetailLog | None,
+) -> Comparison | None:
+    """`compare` with the round's tolerances; None also where a log is not there."""
+    rules = round.compliance.get(test_name)
+    if rules is None or not main or not tested or scenario is None:
+        return None
+    tolerance = 0.10 if rules.performance_tolerance is None else rules.performance_tolerance
+    return compare(main, tested, test_name, scenario, tolerance, rules.low_latency_tolerance)
+
+
+def of_scores(
+    round: Round, test_name: str, scenario: str, reference: float, test: float
+) -> Comparison | None:
+    """The scores that a text states, with the round's tolerances; None: the round has no such test.
+
+    TEST04 states latencies per second, as they are compared; before v2.1 it stated them in ns.
+    """
+    rules = round.compliance.get(test_name)
+    if rules is None:
+        return None
+    tolerance = 0.10 if rules.performance_tolerance is None else rules.performance_tolerance
+    cached = test_name.startswith("TEST04")
+    limit = LOW_LATENCY_NS.get(scenario)
+    low = rules.low_latency_tolerance
+    if cached and scenario in _LATENCY and min(reference, test) > _RATE:
+        reference, test = 1e9 / reference, 1e9 / test
+    latency = 1e9 / reference if cached and reference > 0 else reference
+    if low is not None and limit is not None and latency <= limit:
+        tolerance = low
+    one_sided = cached or test_name == "TEST05"
+    return Comparison(test_name, scenario, "stated", reference, test, tolerance, one_sided)

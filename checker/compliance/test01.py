@@ -15,7 +15,7 @@ from checker.compliance.answers import Comparison
 from checker.compliance.evidence import Evidence, Shortfall, Source, Test, verdict_line
 from checker.compliance.fallback import Delta
 from checker.parse.verify import Verification
-from schemas.numbers import number
+from checker.wording import number
 
 FALLBACK = ("baseline_accuracy.txt", "compliance_accuracy.txt")
 

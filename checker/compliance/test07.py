@@ -11,7 +11,7 @@ from checker.compliance import test06
 from checker.compliance.evidence import Evidence, Shortfall, Test, failed_checks, verdict_line
 from checker.compliance.test01 import no_answers
 from checker.parse.verify import Verification
-from schemas.numbers import number
+from checker.wording import number
 
 
 def too_few_samples(evidence: Evidence) -> Iterator[Shortfall]:

@@ -14,7 +14,7 @@ from checker.accuracy.log import Progress
 from checker.compliance import answers, test01
 from checker.compliance.evidence import Evidence, Shortfall, Source, Test, verdict_line
 from checker.parse.verify import Verification
-from schemas.numbers import number
+from checker.wording import number
 
 _DEFAULT_PERCENT = 0.1
 

@@ -13,7 +13,7 @@ from checker.compliance.evidence import Evidence, Shortfall, Test, failed_checks
 from checker.compliance.test01 import no_answers
 from checker.parse.detail import DetailLog
 from checker.parse.verify import Verification
-from schemas.numbers import number
+from checker.wording import number
 
 _AGREEMENT = 0.01
 _MEAN = "mean output tokens"
@@ -137,4 +137,3 @@ TEST = Test(
     stated=stated,
     write=write,
 )
-

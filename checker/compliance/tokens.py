@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from checker.accuracy.log import LogReader, Progress
+from checker.accuracy.log import LogReader, Progress, Record
 
 _SHOWN = 10
 
@@ -44,7 +44,7 @@ class Tokens:
     samples: different samples; counted: records with a token count; length_differs: samples whose
     token count is not the number of tokens in their data; first_checked: records that also carry
     the token reported first, first_differs: those of them that begin with another one;
-    end_repeated: answers that go on after their end token; end_checked: whether the model's end
+    end_repeated: answers of more than two tokens that repeat their end token; end_checked: whether the model's end
     token is known; shortest, longest, total: token counts.
     """
 
@@ -85,40 +85,55 @@ def read_tokens(
     ends: tuple[int, ...] = (),
     progress: Progress | None = None,
 ) -> Tokens:
-    """Read the token records of an accuracy log. Raises as ``LogReader`` does."""
-    result = Tokens(end_checked=bool(ends))
+    """Read the token records of an accuracy log. Raises as ``LogReader`` does.
+
+    Tokens are int64 where every upper half of every record is 0, else int32: one log has one width.
+    """
+    narrow, wide = Tokens(end_checked=bool(ends)), Tokens(end_checked=bool(ends))
+    is_wide = True
     seen: set[int] = set()
+    duplicates = 0
     reader = LogReader(log, progress=progress)
     for record in reader:
-        result.records += 1
-        index = record.qsl_idx
-        if index in seen:
-            result.duplicates += 1
-        seen.add(index)
-        width, tokens = _tokens(record.data)
-        length = len(record.data) / width
-        result.total += int(length)
-        known = result.shortest
-        result.shortest = int(length) if known is None else min(known, int(length))
-        result.longest = max(result.longest or 0, int(length))
-        if not tokens:
-            result.empty += 1
-        if record.token_count is not None:
-            result.counted += 1
-            if record.token_count != length:
-                result.length_failures += 1
-                _note(result.length_differs, index)
-        if record.token_data:
-            result.first_checked += 1
-            if record.token_data[:width] != record.data[:width]:
-                result.first_failures += 1
-                _note(result.first_differs, index)
-        if ends and len(tokens) > 1 and tokens[-1] in ends and tokens[-2] == tokens[-1]:
-            result.end_failures += 1
-            _note(result.end_repeated, index)
-    result.samples = len(seen)
+        duplicates += record.qsl_idx in seen
+        seen.add(record.qsl_idx)
+        words = _words(record.data)
+        if is_wide and (len(record.data) % 8 or any(words[1::2])):
+            is_wide = False
+        _count(narrow, record, words, 4, ends)
+        if is_wide:
+            _count(wide, record, words[::2], 8, ends)
+    result = wide if is_wide else narrow
+    result.samples, result.duplicates = len(seen), duplicates
     result.truncated = reader.truncated
     return result
+
+
+def _count(
+    result: Tokens, record: Record, tokens: array.array[int], width: int, ends: tuple[int, ...]
+) -> None:
+    index = record.qsl_idx
+    length = len(record.data) / width
+    count = int(length)
+    result.records += 1
+    result.total += count
+    result.shortest = count if result.shortest is None else min(result.shortest, count)
+    result.longest = max(result.longest or 0, count)
+    result.empty += not tokens
+    if record.token_count is not None:
+        result.counted += 1
+        if record.token_count != length:
+            result.length_failures += 1
+            _note(result.length_differs, index)
+    if record.token_data:
+        result.first_checked += 1
+        if record.token_data[:width] != record.data[:width]:
+            result.first_failures += 1
+            _note(result.first_differs, index)
+    # An answer of two end tokens is allowed: the model said nothing, and the end was added.
+    if ends and len(tokens) > 2 and tokens[-1] in ends and tokens[-2] == tokens[-1]:
+        result.end_failures += 1
+        _note(result.end_repeated, index)
 
 
 def _note(into: list[int], index: int) -> None:
@@ -126,12 +141,9 @@ def _note(into: list[int], index: int) -> None:
         into.append(index)
 
 
-def _tokens(data: bytes) -> tuple[int, array.array[int]]:
-    """Token width in bytes and the tokens: int64 where every upper half is 0, else int32."""
+def _words(data: bytes) -> array.array[int]:
     words: array.array[int] = array.array("i")
     words.frombytes(data[: len(data) // 4 * 4])
     if sys.byteorder == "big":
         words.byteswap()
-    if len(words) > 1 and len(data) % 8 == 0 and not any(words[1::2]):
-        return 8, words[::2]
-    return 4, words
+    return words

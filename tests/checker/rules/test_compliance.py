@@ -292,8 +292,8 @@ BREAKS: dict[str, list[Break]] = {
     "C117": [
         Break(
             lambda tree: tree.add_log(
-                _test(tree, "TEST01") / RUN, "error_invalid_config",
-                "Multiple conf files are used", is_error=True,
+                _test(tree, "TEST01") / RUN, "error_runtime",
+                "the SUT did not answer", is_error=True,
             ),
             [("C117", f"Offline/TEST01/{RUN}")], VISION,
         ),
@@ -347,8 +347,16 @@ BREAKS: dict[str, list[Break]] = {
     ],
     "C124": [Break(_copy_main, [("C124", f"Offline/TEST04/{RUN}")], VISION)],
     "C125": [
-        Break(_other_answers, [("C125", f"Offline/TEST01/accuracy/{ACCURACY}")], VISION),
-        Break(_cut_answers, [("C125", f"Offline/TEST01/accuracy/{ACCURACY}")], VISION),
+        Break(
+            _other_answers,
+            [("C123", "Offline/TEST01/verify_accuracy.txt"), ("C125", f"Offline/TEST01/accuracy/{ACCURACY}")],
+            VISION,
+        ),
+        Break(
+            _cut_answers,
+            [("C123", "Offline/TEST01/verify_accuracy.txt"), ("C125", f"Offline/TEST01/accuracy/{ACCURACY}")],
+            VISION,
+        ),
     ],
     "C126": [
         Break(
@@ -359,7 +367,7 @@ BREAKS: dict[str, list[Break]] = {
     "C127": [
         Break(
             _repeat,
-            [("C125", f"Offline/TEST01/accuracy/{ACCURACY}"), ("C127", f"Offline/TEST01/accuracy/{ACCURACY}")],
+            [("C123", "Offline/TEST01/verify_accuracy.txt"), ("C125", f"Offline/TEST01/accuracy/{ACCURACY}"), ("C127", f"Offline/TEST01/accuracy/{ACCURACY}")],
             VISION,
         ),
     ],
@@ -374,6 +382,13 @@ BREAKS: dict[str, list[Break]] = {
         Break(
             _log("TEST04", "effective_performance_sample_count", 10),
             [("C129", f"Offline/TEST04/{RUN}")], VISION,
+        ),
+    ],
+    "C131": [
+        Break(_log("TEST04", "effective_min_duration_ms", 10_000), [("C131", f"Offline/TEST04/{RUN}")], VISION),
+        Break(
+            _log("TEST01", "result_query_count", 10, "SingleStream"),
+            [("C131", f"SingleStream/TEST01/{RUN}")], VISION,
         ),
     ],
     "C130": [

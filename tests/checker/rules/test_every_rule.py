@@ -95,12 +95,12 @@ def test_rule_judges_something(rule: Rule) -> None:
     audited = {kind for kind in kinds if kind.__module__.startswith("checker.audit.")}
     assert set(kinds) <= TARGETS | audited, rule.target
     assert not audited or rule.family == "R", rule.target
-    for need in rule.needs:
-        first = need.split(".")[0]
+    for path in (*(need.path for need in rule.needs), *rule.required):
+        first = path.split(".")[0]
         for kind in kinds:
             assert any(
                 first in vars(c) or first in getattr(c, "__slots__", ()) for c in kind.__mro__
-            ), f"{rule.id} needs {need}, which {kind.__name__} does not have"
+            ), f"{rule.id} needs {path}, which {kind.__name__} does not have"
 
 
 def test_ids_and_names_are_unique() -> None:
@@ -112,7 +112,11 @@ def test_ids_and_names_are_unique() -> None:
 def test_registry_is_every_module_and_sorted() -> None:
     assert [rule.id for rule in RULES] == sorted(rule.id for rule in RULES)
     folder = REPO / "checker/rules"
-    named = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    named = {
+        ".".join(path.relative_to(folder).with_suffix("").parts)
+        for path in folder.rglob("*.py")
+        if path.stem != "__init__"
+    }
     with_rules = {
         name for name in named if rules_of(importlib.import_module(f"checker.rules.{name}"))
     }

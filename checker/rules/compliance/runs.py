@@ -1,0 +1,425 @@
+"""The test's LoadGen run: the settings of its audit.config, valid, whole, and a run of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from checker.compliance import audit
+from checker.compliance.evidence import Evidence
+from checker.model import ComplianceRun, PerformanceRun, Result, Run
+from checker.parse.detail import DetailLog
+from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
+from checker.rules.compliance.scope import JUDGED, has_tests
+from checker.rules.performance import UNCOMMITTED, seed_problems
+from checker.wording import number
+from schemas.round import Benchmark, Round, Scenario, Seeds
+
+_IDENTITY = (
+    "result_mean_latency_ns",
+    "result_max_latency_ns",
+    "result_min_latency_ns",
+    "result_query_count",
+)
+_CONF_FILES = "Multiple conf files are used"
+"""What LoadGen says when audit.config is read on top of mlperf.conf: so a test is run."""
+_OTHER = {"other test": WARNING}
+"""No round looked at the performance logs of the tests that are judged by their answers."""
+
+
+def _case(run: ComplianceRun) -> str | None:
+    return None if run.is_full_run else "other test"
+
+
+@rule("C113", ERROR, divisions=JUDGED, when=has_tests)
+def sampling_seed(
+    run: ComplianceRun, round: Round, detail: DetailLog, evidence: Evidence
+) -> Iterator[Problem]:
+    """The test sampled answers with the seed of its audit.config.
+
+    Why: without it LoadGen logs no answers, or others than the ones everybody is compared by.
+    Fix: put the test's audit.config, under that very name, into the working directory and run again.
+    Source: compliance tests: accuracy_log_rng_seed of audit.config; LoadGen's effective settings.
+    """
+    for one in audit.differences(detail, evidence.settings):
+        if one.key == "accuracy_log_rng_seed":
+            yield _setting(run, one)
+
+
+@rule("C114", WARNING, divisions=JUDGED, when=has_tests)
+def audit_settings(
+    run: ComplianceRun, round: Round, detail: DetailLog, evidence: Evidence
+) -> Iterator[Problem]:
+    """The settings of the test's audit.config were in effect.
+
+    Why: issue_same and the sampling target are what makes the run a test.
+    Fix: put the test's audit.config, under that very name, into the working directory and run again.
+    Source: compliance tests: audit.config of the round; LoadGen's requested and effective settings.
+    """
+    wrong = [
+        one
+        for one in audit.differences(detail, evidence.settings)
+        if one.key != "mode" and not one.key.endswith("rng_seed")
+    ]
+    if wrong:
+        found = ", ".join(f"{one.log_key} {one.shown}" for one in wrong)
+        expected = ", ".join(f"{one.key} {one.required}" for one in wrong)
+        yield Problem(
+            f"found {found} in {run.test}; expected {expected}, as in its audit.config",
+            found=wrong[0].found,
+            required=wrong[0].required,
+            path=run.detail_path,
+            line=wrong[0].line,
+            count=len(wrong),
+        )
+
+
+def _setting(run: ComplianceRun, one: audit.Difference) -> Problem:
+    return Problem(
+        f"found {one.log_key} {one.shown} in {run.test}; expected {one.required}, as in its "
+        "audit.config",
+        found=one.found,
+        required=one.required,
+        path=run.detail_path,
+        line=one.line,
+    )
+
+
+@rule("C115", WARNING, divisions=JUDGED, when=has_tests)
+def audit_config_read(
+    run: ComplianceRun, round: Round, detail: DetailLog, evidence: Evidence
+) -> Iterator[Problem]:
+    """LoadGen read an audit.config file in the test's run.
+
+    Why: under another name (audit.conf) or in another folder the file is not read, and the run is
+    an ordinary one.
+    Fix: put audit.config into the folder that the run is started from, and run again.
+    Source: LoadGen: it says so in a warning when it finds the file.
+    """
+    if detail.format != "mllog":
+        raise NotJudged
+    if not audit.audit_config_read(detail):
+        yield Problem(
+            f"found no record that LoadGen read an audit.config; expected one in {run.test}",
+            required="Found Audit Config file",
+            path=run.detail_path,
+        )
+
+
+@rule("C116", ERROR, divisions=JUDGED, when=has_tests, needs="is_full_run")
+def test_run_valid(run: ComplianceRun, round: Round, detail: DetailLog) -> Iterator[Problem]:
+    """LoadGen called the test's performance run VALID.
+
+    Why: TEST01, TEST04 and TEST05 are held to what holds for the submitted run.
+    Fix: follow the recommendations at the end of mlperf_log_summary.txt and run the test again.
+    Source: submission_rules.adoc, "Compliance testing": the performance run is a valid one.
+    """
+    validity = detail.text("result_validity")
+    if validity != "VALID":
+        yield Problem(
+            f"found {validity or 'no result_validity'} for the run of {run.test}; expected VALID",
+            found=validity,
+            required="VALID",
+            path=run.detail_path,
+            line=detail.line("result_validity"),
+        )
+
+
+@rule("C117", ERROR, divisions=JUDGED, when=has_tests, cases=_OTHER)
+def test_run_without_errors(
+    run: ComplianceRun, round: Round, detail: DetailLog
+) -> Iterator[Problem]:
+    """LoadGen recorded no error in the test's run.
+
+    Why: an error record means that LoadGen could not run the test as it was set up.
+    Fix: read the error's text in the log, fix its cause and run the test again.
+    Source: inference_rules.adoc, "LoadGen"; the log's records with is_error.
+    """
+    waived = (UNCOMMITTED, _CONF_FILES, *round.loadgen.ignored_errors)
+    errors = [
+        entry
+        for entry in detail.errors
+        if entry.key != "error_uncommitted_loadgen_changes"
+        and not any(part in str(entry.value) for part in waived)
+    ]
+    if errors:
+        # LoadGen counts more than the log keeps; where all are kept, those waived do not count.
+        count = max(len(errors), detail.error_count - (len(detail.errors) - len(errors)))
+        text = str(errors[0].value)[:300]
+        many = f"{count:,} error records" if count > 1 else "1 error record"
+        yield Problem(
+            f"found {many} of LoadGen in {run.test}; expected none. The first is {errors[0].key}: {text}",
+            found=text,
+            required="no error record",
+            path=run.detail_path,
+            line=errors[0].line,
+            case=_case(run),
+            count=count,
+        )
+
+
+@rule("C118", ERROR, divisions=JUDGED, when=has_tests, cases=_OTHER)
+def test_run_mode(
+    run: ComplianceRun, round: Round, detail: DetailLog, mode: str
+) -> Iterator[Problem]:
+    """The test was run in performance mode.
+
+    Why: the tests ask what the system does while it is measured.
+    Fix: run the test with TestMode.PerformanceOnly (audit.config sets it).
+    Source: compliance tests: mode = 2 in audit.config.
+    """
+    if mode != "PerformanceOnly":
+        yield Problem(
+            f"found test mode {mode} in {run.test}; expected PerformanceOnly",
+            found=mode,
+            required="PerformanceOnly",
+            path=run.detail_path,
+            line=detail.line("effective_test_mode"),
+            case=_case(run),
+        )
+
+
+@rule("C119", ERROR, divisions=JUDGED, when=has_tests, cases=_OTHER)
+def test_run_seeds(
+    run: ComplianceRun,
+    round: Round,
+    detail: DetailLog,
+    evidence: Evidence,
+) -> Iterator[Problem]:
+    """The test's run used the round's seeds; TEST05 used TEST05's.
+
+    Why: TEST05 asks whether other seeds give another speed; all other tests issue the round's.
+    Fix: use the round's LoadGen, and for TEST05 its audit.config, and run the test again.
+    Source: inference_rules.adoc, "LoadGen"; compliance test TEST05: alternate seeds.
+    """
+    if run.test != "TEST05":
+        for problem in seed_problems(run, round):
+            yield dataclasses.replace(problem, case=_case(run))
+    elif round.test05_seeds is not None:
+        yield from _test05_seeds(run, round, round.test05_seeds, detail)
+
+
+def _test05_seeds(
+    run: ComplianceRun, round: Round, seeds: Seeds, detail: DetailLog
+) -> Iterator[Problem]:
+    for key in ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed"):
+        required, value = getattr(seeds, key), detail.integer(f"effective_{key}")
+        if value is None or str(value) == required:
+            continue
+        usual = ", the round's ordinary seed" if str(value) == getattr(round.seeds, key) else ""
+        yield Problem(
+            f"found {key} {value}{usual}; expected {required}, TEST05's own",
+            found=str(value),
+            required=required,
+            path=run.detail_path,
+            line=detail.line(f"effective_{key}"),
+        )
+
+
+@rule(
+    "C120", ERROR, divisions=JUDGED, when=has_tests, cases=_OTHER,
+    needs={"submitted": "result.performance.scenario"},
+)  # fmt: skip
+def test_run_scenario(
+    run: ComplianceRun, round: Round, detail: DetailLog, scenario: str, submitted: str
+) -> Iterator[Problem]:
+    """The test was run in the scenario of the submitted run.
+
+    Why: a test in another scenario says nothing about this result.
+    Fix: run the test in the result's scenario, or move it (`git mv`) to the folder it belongs to.
+    Source: submission_rules.adoc, "Compliance testing": one set of tests a benchmark and scenario.
+    """
+    if scenario != submitted:
+        yield Problem(
+            f"found {run.test} run in {scenario}; expected {submitted}, as the submitted run",
+            found=scenario,
+            required=submitted,
+            path=run.detail_path,
+            line=detail.line("effective_scenario"),
+            case=_case(run),
+        )
+
+
+@rule("C124", ERROR, divisions=JUDGED, when=has_tests, needs={"main": "performance"})
+def test_run_is_its_own(result: Result, round: Round, main: PerformanceRun) -> Iterator[Problem]:
+    """Every test has a run of its own, not a copy of the submitted run or of another test's.
+
+    Why: two runs never have the same latencies to the nanosecond.
+    Fix: run the test, and put its own logs into its folder.
+    Source: submission_rules.adoc, "Compliance testing": each test is a run with its audit.config.
+    """
+    known: dict[tuple[float | None, ...], tuple[str, str]] = {}
+    runs: list[tuple[str, Run | None]] = [("the submitted run", main)]
+    runs.extend((name, test.run) for name, test in sorted(result.tests.items()))
+    for name, run in runs:
+        if run is None or not run.detail:
+            continue
+        marks = tuple(run.detail.number(key) for key in _IDENTITY)
+        if None in marks[:2]:
+            continue
+        before, path = known.setdefault(marks, (name, run.detail_path))
+        if path != run.detail_path:
+            yield Problem(
+                f"found the latencies and query count of {before} in {name}; expected a run of its own",
+                found=list(marks),
+                required="another run",
+                path=run.detail_path,
+                line=run.detail.line("result_mean_latency_ns"),
+                evidence={"the same log": path},
+            )
+
+
+@rule(
+    "C128", WARNING, divisions=JUDGED, when=has_tests, cases={"build": NOTE, "data set": ERROR},
+    needs={"main": "result.performance.detail"},
+)  # fmt: skip
+def test_run_same_system(
+    run: ComplianceRun, round: Round, detail: DetailLog, main: DetailLog
+) -> Iterator[Problem]:
+    """The test was run with the submitted run's LoadGen and data set.
+
+    Why: a test of another build or benchmark says nothing about the submitted one.
+    Fix: make the submitted run and its tests with one build and one QSL.
+    Source: submission_rules.adoc, "Compliance testing": the tests are run on the submitted system.
+    """
+    # TEST07 has a data set of its own.
+    data = () if run.test == "TEST07" else ("qsl_name", "qsl_reported_total_count")
+    for keys, case in ((data, None), (("sut_name", "loadgen_version"), "build")):
+        pairs = [(key, detail.get(key), main.get(key)) for key in keys]
+        pairs = [(key, a, b) for key, a, b in pairs if a is not None and b is not None and a != b]
+        if not pairs:
+            continue
+        if case is None and _is_another_set(run, detail):
+            case = "data set"
+        found = ", ".join(f"{key} {_shown(mine)}" for key, mine, _ in pairs)
+        expected = ", ".join(f"{key} {_shown(theirs)}" for key, _, theirs in pairs)
+        yield Problem(
+            f"found {found} in {run.test}; expected {expected}, as in the submitted run",
+            found=pairs[0][1],
+            required=pairs[0][2],
+            path=run.detail_path,
+            line=detail.line(pairs[0][0]),
+            case=case,
+        )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return number(value)
+    return str(value).strip() or "(blank)"
+
+
+def _is_another_set(run: ComplianceRun, detail: DetailLog) -> bool:
+    """Whether the test's QSL has a size that nothing of the benchmark has."""
+    benchmark, total = run.result.benchmark, detail.integer("qsl_reported_total_count")
+    main = run.result.performance
+    if benchmark is None or total is None or benchmark.dataset.size is None:
+        return False
+    known = {
+        benchmark.dataset.size,
+        benchmark.dataset.accuracy_sample_count,
+        *benchmark.dataset.accuracy_sample_count_by_scenario.values(),
+        benchmark.performance_sample_count,
+        main.detail.integer("qsl_reported_total_count") if main and main.detail else None,
+    }
+    return total not in known
+
+
+@rule("C129", ERROR, divisions=JUDGED, when=has_tests, needs={"benchmark": "result.benchmark"})
+def test_run_limits(
+    run: ComplianceRun,
+    round: Round,
+    is_full_run: bool,
+    detail: DetailLog,
+    benchmark: Benchmark,
+    rules: Scenario | None = None,
+) -> Iterator[Problem]:
+    """The test's run keeps the round's sample count and latency bound.
+
+    Why: TEST01, TEST04 and TEST05 are held to what holds for the submitted run.
+    Fix: run the test with the settings of the submitted run, and the test's audit.config beside it.
+    Source: submission_rules.adoc, "Compliance testing"; inference_rules.adoc, "Benchmarks".
+    """
+    if not is_full_run:
+        raise NotJudged
+    key = "effective_performance_sample_count"
+    least, count = benchmark.performance_sample_count, detail.integer(key)
+    if least is not None and count is not None and count < least:
+        yield Problem(
+            f"found performance_sample_count {count:,} in {run.test}; expected at least {least:,}",
+            found=count,
+            required=least,
+            path=run.detail_path,
+            line=detail.line(key),
+        )
+    key = "effective_target_latency_ns"
+    bound, asked = rules.target_latency_ns if rules else None, detail.number(key)
+    if bound is not None and asked is not None and run.scenario == "Server" and not asked <= bound:
+        yield Problem(
+            f"found target_latency {number(asked / 1e6)} ms in {run.test}; expected at most "
+            f"{number(bound / 1e6)} ms",
+            found=asked,
+            required=bound,
+            path=run.detail_path,
+            line=detail.line(key),
+        )
+
+
+@rule("C131", ERROR, divisions=JUDGED, when=has_tests, needs={"limits": "rules"})
+def test_run_whole(
+    run: ComplianceRun,
+    round: Round,
+    is_full_run: bool,
+    detail: DetailLog,
+    limits: Scenario,
+    evidence: Evidence,
+) -> Iterator[Problem]:
+    """The run of TEST01, TEST04 or TEST05 is a whole one: as long and with as many queries as a
+    submitted run.
+
+    Why: a cache or a shortcut may show only after minutes; a cut run is not the submitted workload.
+    Fix: take min_duration, max_duration and max_query_count out of user.conf and run the test again.
+    Source: submission_rules.adoc, "Compliance testing": tests are full runs of the benchmark.
+    """
+    if not is_full_run:
+        raise NotJudged
+    for key, found, expected, unit in _cuts(run, detail, limits, evidence):
+        bound = "no bound" if expected == 0 else f"at least {number(expected)}{unit}"
+        yield Problem(
+            f"found {key} {number(found)}{unit} in {run.test}; expected {bound}",
+            found=found,
+            required=expected,
+            path=run.detail_path,
+            line=detail.line(key),
+        )
+
+
+def _cuts(
+    run: ComplianceRun, detail: DetailLog, limits: Scenario, evidence: Evidence
+) -> Iterator[tuple[str, float, float, str]]:
+    """Everything that shows a cut run, as (key, found, expected, unit); expected 0: no bound."""
+    own = evidence.settings
+    key = "effective_min_duration_ms"
+    duration = detail.number(key)
+    if "min_duration" not in own and duration is not None and duration < limits.min_duration_ms:
+        yield key, duration, limits.min_duration_ms, " ms"
+    key = "effective_min_query_count"
+    asked, least = detail.integer(key), limits.min_query_count
+    if "min_query_count" not in own and least and asked is not None and asked < least:
+        yield key, asked, least, " queries"
+    key = "effective_samples_per_query"
+    samples, least = detail.integer(key), limits.min_samples_per_query
+    divisions = run.result.round.offline_minimum_divisions
+    held = run.scenario == "Offline" and (not divisions or run.division in divisions)
+    if held and "min_query_count" not in own and least and samples is not None and samples < least:
+        yield key, samples, least, " samples"
+    key = "result_query_count"
+    count = detail.integer(key)
+    if asked and count is not None and count < asked and run.scenario != "Offline":
+        yield key, count, asked, " queries"
+    lasted = run.lasted
+    if lasted is not None and duration is not None and "min_duration" not in own:
+        # The clock's milliseconds, one query, and Server's last query, which ends the run.
+        room = 50 + 0.03 * duration + (detail.number("result_max_latency_ns") or 0) / 1e6
+        if lasted * 1000 + room < duration:
+            yield "power_end", lasted * 1000, duration, " ms"

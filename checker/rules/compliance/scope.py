@@ -1,0 +1,29 @@
+"""Where the rules of family C apply, and how a test's shortfall becomes a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from checker.compliance.evidence import Shortfall
+from checker.model import ComplianceTest
+from checker.rule import NotJudged, Problem
+from schemas.round import Round
+
+JUDGED = ("closed", "network")
+
+
+def has_tests(round: Round) -> bool:
+    """Whether the round has compliance tests."""
+    return bool(round.compliance)
+
+
+def only(test: ComplianceTest, *names: str) -> None:
+    """Raises NotJudged unless it is one of these tests and the round requires it here."""
+    if test.name not in names or not test.is_required:
+        raise NotJudged
+
+
+def problems(shortfalls: Iterable[Shortfall], path: str) -> Iterator[Problem]:
+    """Shortfalls as problems at one place."""
+    for one in shortfalls:
+        yield Problem(one.message, one.found, one.required, path=path, line=one.line, case=one.case)
