@@ -111,8 +111,10 @@ def _occurs(detail: DetailLog, stated: float) -> bool:
     for key in detail.entries:
         if not key.startswith(("result_", "early_stopping_latency")):
             continue
-        value = detail.number(key)
-        if value is None or not math.isfinite(value):
+        value = detail.get(key)  # of any kind: which one it is is the question
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        if not math.isfinite(value):
             continue
         if same_value(value, stated) or (value > 0 and same_value(1e9 / value, stated)):
             return True

@@ -367,7 +367,8 @@ BREAKS: dict[str, list[Break]] = {
     "C127": [
         Break(
             _repeat,
-            [("C123", "Offline/TEST01/verify_accuracy.txt"), ("C125", f"Offline/TEST01/accuracy/{ACCURACY}"), ("C127", f"Offline/TEST01/accuracy/{ACCURACY}")],
+            [("C123", "Offline/TEST01/verify_accuracy.txt"), ("C125", f"Offline/TEST01/accuracy/{ACCURACY}"),
+             ("C127", f"Offline/TEST01/accuracy/{ACCURACY}")],
             VISION,
         ),
     ],
