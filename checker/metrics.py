@@ -24,11 +24,14 @@ def inference_for(result: Result) -> Inference | None:
 
 
 def scenario_rules(result: Result, scenario: str | None) -> Scenario | None:
-    """A benchmark's limits in a scenario; for an open model that the round does not know
-    (or a run folder of unknown benchmark), those
-    of the first benchmark that has the scenario without token limits (for its metric only)."""
-    if result.benchmark is not None:
-        return result.rules_of(scenario)
+    """A benchmark's limits in a scenario, of which only metric and units may be used.
+
+    Where the round does not know an open model (or a run folder's benchmark), or does not list the
+    scenario for it, those of the first benchmark that has the scenario without token limits.
+    """
+    rules = result.rules_of(scenario)
+    if rules is not None or (result.benchmark is not None and result.division != "open"):
+        return rules
     if scenario is None or (result.division != "open" and result.scope != "run"):
         return None
     for benchmark in result.round.benchmarks.values():
@@ -123,10 +126,37 @@ def reported(text: AccuracyText, metric: str, round: Round) -> Reported | None:
     return [r for r in found if r.line <= stop][-1]
 
 
+def score_unit(result: Result, metric: str) -> str | None:
+    """The unit in which a result's accuracy.txt or accuracy_results.json states a metric."""
+    if result.endpoints is not None and metric not in _COUNTED:
+        benchmark = result.benchmark
+        if benchmark is not None and benchmark.endpoints_unit is not None:
+            return benchmark.endpoints_unit
+        return next((g.unit for g in (*result.gates, *result.limits) if g.metric == metric), None)
+    return result.round.accuracy_units.get(metric)
+
+
+_COUNTED = ("TOKENS_PER_SAMPLE", "GEN_LEN")
+
+
+def bounds_of(result: Result) -> tuple[dict[str, Gate], dict[str, Gate]]:
+    """The lower and the upper bounds by metric, each in the unit of the score it is held against."""
+
+    def stated(gates: list[Gate]) -> dict[str, Gate]:
+        return {
+            gate.metric: gate.in_unit(score_unit(result, gate.metric) or gate.unit)
+            for gate in gates
+        }
+
+    return stated(result.gates), stated(result.limits)
+
+
 def accuracy_of(result: Result) -> list[AccuracyScore]:
-    """Every accuracy metric of the benchmark that accuracy.txt (or the endpoints) reports."""
-    gates = {gate.metric: gate for gate in result.gates}
-    limits = {gate.metric: gate for gate in result.limits}
+    """Every accuracy metric of the benchmark that accuracy.txt (or the endpoints) reports.
+
+    A score is given as it is stated; its reference and bounds are in the score's unit.
+    """
+    gates, limits = bounds_of(result)
     order = result.benchmark.accuracy_order if result.benchmark is not None else []
     printed: dict[str, str] = {}
     gated = result.division != "open"
@@ -151,15 +181,22 @@ def accuracy_of(result: Result) -> list[AccuracyScore]:
         passed = passes(number, gate, limit) if gated and (gate or limit) else None
         scores.append(
             AccuracyScore(
-                name, number, gate.bound if gate else None, limit.bound if limit else None,
-                gate.reference if gate else None, gate.factor if gate else None, passed, printed.get(name),
+                metric=name,
+                value=number,
+                target=gate.bound if gate else None,
+                limit=limit.bound if limit else None,
+                reference=gate.reference if gate else None,
+                factor=gate.factor if gate else None,
+                passed=passed,
+                printed=printed.get(name),
+                unit=score_unit(result, name),
             )
-        )  # fmt: skip
+        )
     return scores
 
 
 def passes(value: float, gate: Gate | None, limit: Gate | None) -> bool:
-    """Whether a metric is inside its bounds. NaN and infinity never are."""
+    """Whether a metric is inside its bounds, which are in its unit. NaN and infinity never are."""
     if not math.isfinite(value):
         return False
     if gate is not None and value < gate.bound:

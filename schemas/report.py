@@ -41,7 +41,8 @@ class AccuracyScore(msgspec.Struct, frozen=True):
 
     ``target`` is the lower bound (value >= target), ``limit`` the upper bound (value <= limit);
     either may be absent. ``passed`` is None where the division has no gate. ``printed`` is the
-    number as accuracy.txt spells it.
+    number as accuracy.txt spells it. All values are in ``unit`` (percent, fraction, points, tokens;
+    None: not known).
     """
 
     metric: str
@@ -52,6 +53,7 @@ class AccuracyScore(msgspec.Struct, frozen=True):
     factor: float | None = None
     passed: bool | None = None
     printed: str | None = None
+    unit: str | None = None
 
 
 class RunFacts(msgspec.Struct, frozen=True):

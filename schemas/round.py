@@ -11,6 +11,8 @@ from typing import Literal
 
 import msgspec
 
+from schemas.units import ScoreUnit, convert
+
 
 class Seeds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The three LoadGen seeds announced for a round, as decimal strings."""
@@ -28,12 +30,20 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     metric: str
     reference: float
+    unit: ScoreUnit
     factor: float | None = None
 
     @property
     def bound(self) -> float:
-        """The value that the metric is compared with, in the metric's own unit."""
+        """The value that the metric is compared with, in ``unit``."""
         return self.reference if self.factor is None else self.reference * self.factor
+
+    def in_unit(self, unit: str) -> Gate:
+        """The same bound for a score in another unit. Raises UnitMismatch."""
+        if unit == self.unit:
+            return self
+        reference = convert(self.reference, self.unit, unit)
+        return msgspec.structs.replace(self, reference=reference, unit=unit)
 
 
 class Category(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -116,6 +126,8 @@ class Benchmark(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     accuracy_by_scenario: replaces ``accuracy`` in the scenarios it names.
     accuracy_order: metrics that stand first where accuracy is written in one line.
     conf_model: the name by which LoadGen's mlperf.conf knows the benchmark.
+    endpoints_unit: unit of the score in an endpoints submission's accuracy_results.json, where it is
+    not the gate's.
     """
 
     task: str
@@ -132,6 +144,7 @@ class Benchmark(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     images: list[str] = []
     videos: list[str] = []
     endpoints: bool = False
+    endpoints_unit: ScoreUnit | None = None
 
 
 class FileList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -282,6 +295,7 @@ class AccuracyLog(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The rules of one round.
 
+    accuracy_units: the unit in which the accuracy script prints each metric.
     accuracy_value: which value counts where accuracy.txt prints a metric several times.
     open_states_accuracy: whether an open result must state its accuracy in a readable form.
     offline_minimum_divisions: divisions in which ``min_samples_per_query`` holds (empty: all).
@@ -305,6 +319,7 @@ class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     aliases: Aliases
     inference: list[Inference] = []
     accuracy_patterns: dict[str, str]
+    accuracy_units: dict[str, ScoreUnit]
     accuracy_value: Literal["first", "last"] = "first"
     compliance: dict[str, ComplianceTest] = {}
     power: Power = Power()

@@ -55,6 +55,6 @@ def convert(value: float, unit: str, into: str) -> float:
     return value * factor if factor >= 1 else value / round(1 / factor, 9)
 
 
-def share(unit: str) -> float | None:
+def greatest(unit: str) -> float | None:
     """The greatest value that a score in this unit can have; None where it has no bound."""
     return {"percent": 100.0, "fraction": 1.0}.get(unit)

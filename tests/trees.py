@@ -789,6 +789,11 @@ def _decimals(value: float) -> int:
     return 0 if abs(value) >= 1e6 else 4
 
 
+def printed(round: Round, gates: Iterable[Gate]) -> list[Gate]:
+    """Bounds in the units in which the round's accuracy scripts print."""
+    return [gate.in_unit(round.accuracy_units[gate.metric]) for gate in gates]
+
+
 def metric_values(gates: Iterable[Gate], limits: Iterable[Gate]) -> dict[str, float]:
     """A value well inside every bound."""
     low = {gate.metric: gate for gate in gates}
@@ -1320,9 +1325,8 @@ def _write_result(
     data, digest = shortened(answers, accuracy.setup.accuracy_total, round.accuracy_log.max_bytes)
     tree.write(place.accuracy_log, data)
     gates = about.accuracy_by_scenario.get(scenario, about.accuracy)
-    lines = accuracy_lines(
-        metric_values(gates, about.accuracy_limits), accuracy.setup.accuracy_total
-    )
+    values = metric_values(printed(round, gates), printed(round, about.accuracy_limits))
+    lines = accuracy_lines(values, accuracy.setup.accuracy_total)
     tree.write(place.accuracy_text, "\n".join([*lines, f"hash={digest}"]) + "\n")
     for kind, stems, suffix in (("images", about.images, "png"), ("videos", about.videos, "mp4")):
         for stem in stems:
@@ -1505,7 +1509,10 @@ def _write_test_accuracy(
         whole = hashlib.sha256(data).hexdigest()
     tree.write(folder / "accuracy" / ACCURACY, data)
     gates = about.accuracy_by_scenario.get(scenario, about.accuracy)
-    lines = accuracy_lines(metric_values(gates, about.accuracy_limits), count)
+    values = metric_values(
+        printed(log.setup.round, gates), printed(log.setup.round, about.accuracy_limits)
+    )
+    lines = accuracy_lines(values, count)
     tree.write(folder / "accuracy/accuracy.txt", "\n".join([*lines, f"hash={whole}"]) + "\n")
 
 

@@ -15,6 +15,7 @@ CHECK = (
     "measurements",
     "performance",
     "accuracy",
+    "accuracy_scores",
     "compliance.presence",
     "compliance.texts",
     "compliance.answers",

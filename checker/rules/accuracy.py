@@ -173,8 +173,7 @@ def accuracy_values_agree(run: AccuracyRun, round: Round) -> Iterator[Problem]:
     Source: accuracy scripts print each metric once.
     """
     text = _text(run)
-    gates = {g.metric: g for g in run.result.gates}
-    limits = {g.metric: g for g in run.result.limits}
+    gates, limits = metrics.bounds_of(run.result)
     for name in sorted(set(gates) | set(limits)):
         values = [v for v in text.values.get(name, []) if math.isfinite(v.value)]
         if len({v.value for v in values}) < 2:

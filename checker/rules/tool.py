@@ -19,6 +19,10 @@ from schemas.report import RuleFacts, Severity
 from schemas.round import Round
 
 
+_KINDS = {"nul": "nul"}
+"""Kinds of faults that are a case of their own."""
+
+
 def _problem(fault: Fault, case: str | None = None) -> Problem:
     # Text in another encoding is still read; what is missing from it is judged by other rules.
     return Problem(
@@ -28,14 +32,20 @@ def _problem(fault: Fault, case: str | None = None) -> Problem:
         fix=fault.fix,
         found=fault.kind,
         pointer=fault.pointer,
-        case="encoding" if fault.kind == "encoding" else case,
+        case="encoding" if fault.kind == "encoding" else case or _KINDS.get(fault.kind),
     )
 
 
 @rule(
     "X002",
     ERROR,
-    cases={"encoding": WARNING, "optional": WARNING, "compliance": ERROR, "power": ERROR},
+    cases={
+        "encoding": WARNING,
+        "optional": WARNING,
+        "nul": ERROR,
+        "compliance": ERROR,
+        "power": ERROR,
+    },
 )
 def unreadable_file(
     subject: Result | PerformanceRun | AccuracyRun | ComplianceTest | System | Submitter | Tree,

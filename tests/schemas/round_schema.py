@@ -35,6 +35,7 @@ DESCRIPTIONS = {
         "inference": "Results that may be computed from another scenario's log.",
         "accuracy_patterns": "For each accuracy metric a regular expression with a group v, "
         "searched in each line of accuracy.txt.",
+        "accuracy_units": "The unit in which the accuracy script prints each metric.",
         "compliance": "The compliance tests by name.",
         "power": "The power measurement's rules.",
         "accuracy_value": "Which value counts where accuracy.txt prints a metric several times.",
@@ -156,6 +157,7 @@ DESCRIPTIONS = {
         "images": "Samples whose images must lie in the accuracy folder.",
         "videos": "Samples whose videos must lie in the accuracy folder.",
         "endpoints": "Endpoints submissions are allowed.",
+        "endpoints_unit": "Unit of accuracy_results.json's score where it is not the gate's.",
     },
     "Dataset": {
         "name": "What the data set is called.",
@@ -171,6 +173,7 @@ DESCRIPTIONS = {
     "Gate": {
         "metric": "Name of the metric, a key of accuracy_patterns.",
         "reference": "The reference value, or the bound itself where there is no factor.",
+        "unit": "Unit of the reference value: percent, fraction, points or tokens.",
         "factor": "The bound is reference * factor.",
     },
     "Metric": {

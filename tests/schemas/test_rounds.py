@@ -21,6 +21,7 @@ from schemas.load import (
     round_names,
 )
 from schemas.round import Benchmark, Gate, Round
+from schemas.units import SCORE_UNITS
 from tests.schemas import round_schema
 
 FOLDER = Path(__file__).parents[2] / "schemas" / "rounds"
@@ -268,6 +269,12 @@ def test_gates_are_sane(round_: Round) -> None:
         for gate in gates(benchmark):
             assert gate.metric in round_.accuracy_patterns, (name, gate.metric)
             assert math.isfinite(gate.bound)
+            # A share of 1 or a percentage: which of them, its size says too.
+            assert gate.unit != "fraction" or gate.reference <= 1, (name, gate)
+            assert gate.unit != "percent" or 1 < gate.reference <= 100, (name, gate)
+            assert gate.unit in SCORE_UNITS, (name, gate)
+            printed = gate.in_unit(round_.accuracy_units[gate.metric])
+            assert printed.unit == round_.accuracy_units[gate.metric]
             assert gate.reference > 0
         for gate in benchmark.accuracy:
             assert gate.factor is None or gate.factor in (0.9, 0.95, 0.98, 0.99, 0.999), name
@@ -284,6 +291,7 @@ def test_gates_are_sane(round_: Round) -> None:
 def test_patterns_are_used(round_: Round) -> None:
     used = {gate.metric for b in round_.benchmarks.values() for gate in gates(b)}
     placeholder = {"TOKENS_PER_SAMPLE"}
+    assert set(round_.accuracy_units) == set(round_.accuracy_patterns)
     assert set(round_.accuracy_patterns) - placeholder <= used | placeholder
 
 
@@ -312,7 +320,7 @@ def test_scenarios_are_sane(round_: Round) -> None:
 
 
 def test_latencies_are_scaled_to_their_unit(round_: Round) -> None:
-    scales = {"ms": 1e-6, "Latency (ms)": 1e-6, "Latency (s)": 1e-9, "ms (90th percentile)": 1.0}
+    scales = {"ms": 1e-6, "Latency (ms)": 1e-6, "Latency (s)": 1e-9, "ms (90th percentile)": 1e-6}
     for name, benchmark in round_.benchmarks.items():
         for scenario, rules in benchmark.scenarios.items():
             metric = rules.metric
@@ -403,11 +411,11 @@ def test_latency_bounds_and_counts_of_the_first_round() -> None:
 
 def test_well_known_values_of_later_rounds() -> None:
     v60 = load_round("v6.0").benchmarks
-    assert v60["bert-99.9"].accuracy == [Gate("F1", 90.874, 0.999)]
+    assert v60["bert-99.9"].accuracy == [Gate("F1", 90.874, "percent", 0.999)]
     assert v60["llama2-70b-99"].scenarios["Server"].ttft_ms == 2000
     assert v60["llama2-70b-99"].scenarios["Interactive"].tpot_ms == 40
     assert v60["dlrm-v3"].scenarios["Server"].target_latency_ns == 60_000_000_000
-    assert v60["dlrm-v3"].accuracy_limits == [Gate("DLRM_NE", 0.86687, 1.001)]
+    assert v60["dlrm-v3"].accuracy_limits == [Gate("DLRM_NE", 0.86687, "points", 1.001)]
     pointpainting = load_round("v5.0").benchmarks["pointpainting"]
     assert pointpainting.scenarios["SingleStream"].percentile == 0.999
     v61 = load_round("v6.1").benchmarks["qwen3-vl-235b-a22b"]

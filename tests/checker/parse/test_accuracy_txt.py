@@ -10,7 +10,7 @@ from checker.parse.accuracy_txt import read_accuracy
 from schemas.load import load_round, round_names
 from schemas.round import Gate
 from tests.checker.parse.conftest import MakeFile
-from tests.trees import accuracy_lines, metric_values
+from tests.trees import accuracy_lines, metric_values, printed
 
 V60 = load_round("v6.0").accuracy_patterns
 
@@ -20,7 +20,7 @@ def test_every_metric_of_a_round_is_read(round: str, as_file: MakeFile) -> None:
     data = load_round(round)
     for name, about in data.benchmarks.items():
         for gates in (about.accuracy, *about.accuracy_by_scenario.values()):
-            values = metric_values(gates, about.accuracy_limits)
+            values = metric_values(printed(data, gates), printed(data, about.accuracy_limits))
             text = "\n".join(["noise", *accuracy_lines(values, 1000), "hash=" + "ab" * 32]) + "\n"
             found = read_accuracy(as_file(text), data.accuracy_patterns)
             for metric, value in values.items():
@@ -75,6 +75,35 @@ def test_empty(as_file: MakeFile) -> None:
 
 
 def test_values_stay_inside_what_was_asked() -> None:
-    gates = [Gate("acc", 76.46, 0.99), Gate("F1", 90.0, 0.999)]
-    values = metric_values(gates, [Gate("F1", 91.0)])
+    gates = [Gate("acc", 76.46, "percent", 0.99), Gate("F1", 90.0, "percent", 0.999)]
+    values = metric_values(gates, [Gate("F1", 91.0, "percent")])
     assert values["acc"] >= 75.6954 and 89.91 <= values["F1"] <= 91.0
+
+
+@pytest.mark.parametrize("text", ["accuracy=76,064%", "accuracy=1,234.5%"])
+def test_a_decimal_comma_is_a_fault_and_not_a_number(text: str, as_file: MakeFile) -> None:
+    found = read_accuracy(as_file(f"{text}, good=38032, total=50000\n".encode()), V60)
+    assert found.values == {}
+    assert [(f.kind, f.line) for f in found.faults] == [("syntax", 1)]
+    assert text.removeprefix("accuracy=").removesuffix("%") in found.faults[0].message
+
+
+def test_numpys_wrapping_does_not_matter(as_file: MakeFile) -> None:
+    text = "{'rouge1': np.float64(44.4), 'rouge2': 22.1, 'gen_len': np.int64(8178793)}\n"
+    found = read_accuracy(as_file(text.encode()), V60)
+    assert {name: values[0].value for name, values in found.values.items()} == {
+        "ROUGE1": 44.4, "ROUGE2": 22.1, "GEN_LEN": 8178793.0,
+    }  # fmt: skip
+
+
+def test_what_a_text_states_twice(as_file: MakeFile) -> None:
+    lines = [
+        "accuracy=76.064%, good=38032, total=50000",
+        "Accuracy: mean = 0.9350, kidney = 0.7898, tumor = 0.8624",
+        "Word Error Rate: 7.429705292114816%, accuracy=92.57029470788518%",
+        "accuracy=5%, good=1, total=0",
+    ]
+    found = read_accuracy(as_file("\n".join(lines).encode()), V60)
+    assert [(d.value, round(d.implied, 6)) for d in found.derived] == [
+        (76.064, 76.064), (0.935, 0.8261), (92.57029470788518, 92.570295),
+    ]  # fmt: skip

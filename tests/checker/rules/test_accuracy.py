@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from checker.model import AccuracyRun, Result, System
+from checker.parse.accuracy_txt import read_accuracy
+from checker.parse.reading import File, Folder
+from checker.rules import accuracy, accuracy_scores
+from schemas import load_round, round_names
+from schemas.round import Round
 from tests.checker.rules.breaking import Break, broken, run_break
 from tests.conftest import Grow
-from tests.trees import DELETE, GoodTree
+from tests.trees import DELETE, GoodTree, accuracy_lines, metric_values, printed
 
 PLAIN: dict[str, Any] = {"round": "demo", "benchmark": "digits", "category": "edge"}
 OPEN: dict[str, Any] = {**PLAIN, "division": "open"}
@@ -17,6 +24,9 @@ TOKENS: dict[str, Any] = {"benchmark": "llama2-70b-99", "category": "datacenter"
 TOKENS_OPEN: dict[str, Any] = {**TOKENS, "division": "open"}
 IMAGES: dict[str, Any] = {"benchmark": "stable-diffusion-xl", "category": "edge"}
 VIDEOS: dict[str, Any] = {"benchmark": "wan-2.2-t2v-a14b", "category": "datacenter"}
+GRAPH: dict[str, Any] = {"round": "v6.0", "benchmark": "rgat", "category": "datacenter"}
+VOLUMES: dict[str, Any] = {"benchmark": "3d-unet-99", "category": "edge"}
+SPEECH: dict[str, Any] = {"benchmark": "whisper", "category": "edge"}
 TEXT = "Offline/accuracy/accuracy.txt"
 LOG = "Offline/accuracy/mlperf_log_accuracy.json"
 
@@ -193,6 +203,22 @@ BREAKS: dict[str, list[Break]] = {
         Break(_cut_log, [("A121", LOG)], TOKENS),
         Break(_cut_log, [("A121", LOG)], OPEN),
     ],
+    "A122": [
+        # inf#1989, 2123: R-GAT prints percent, its reference is a fraction.
+        Break(_text(_percent("accuracy=0.7286%")), [("A104", TEXT), ("A122", TEXT)], GRAPH),
+        Break(_text(_percent("accuracy=180.0%")), [("A122", TEXT)], PLAIN),
+        Break(_text(_percent("accuracy=1.8%")), [("A122", TEXT)], OPEN),
+        Break(_text(_number("tokens_per_sample", "29000.0")), [("A105", TEXT), ("A122", TEXT)], TOKENS),
+    ],
+    "A123": [
+        Break(_text(_percent("accuracy=99.0%, good=496, total=500")), [("A123", TEXT)], PLAIN),
+        # inf#1034: 3d-unet's values under wrong names.
+        Break(
+            _text(_percent("Accuracy: mean = 0.9350, kidney = 0.7898, tumor = 0.8624")),
+            [("A123", TEXT)], VOLUMES,
+        ),
+        Break(_text(_percent("Word Error Rate: 2.5%, accuracy=98.0%")), [("A123", TEXT)], SPEECH),
+    ],
     "A118": [
         Break(_remove("mlperf_log_summary.txt"), [("A118", "Offline/accuracy/summary")], PLAIN),
     ],
@@ -216,14 +242,95 @@ def test_contradicting_values_are_errors_only_across_the_gate(grow: Grow) -> Non
 
 def test_open_results_have_no_gate_but_need_a_metric(grow: Grow) -> None:
     tree = grow(**OPEN)
-    _text(_percent("accuracy=11.02%, good=55, total=500"))(tree)
+    _text(_percent("accuracy=11.0%, good=55, total=500"))(tree)
     assert tree.findings(notes=True) == []
     row = next(r for r in tree.check().results if r.scenario == "Offline")
-    assert [(s.metric, s.value, s.passed) for s in row.accuracy] == [("acc", 11.02, None)]
+    assert [(s.metric, s.value, s.passed) for s in row.accuracy] == [("acc", 11.0, None)]
 
 
 def test_every_value_just_at_its_bound_passes(grow: Grow) -> None:
     tree = grow(**PLAIN)
     gate = tree.round.benchmarks["digits"].accuracy[0]
-    _text(_percent(f"accuracy={gate.bound!r}%, good=480, total=500"))(tree)
+    _text(_percent(f"accuracy={gate.bound!r}%"))(tree)
     assert tree.findings(notes=True) == []
+
+
+def test_rgats_five_percent_is_invalid(grow: Grow) -> None:
+    """inf#1989: 5 % against a reference of 0.7286 passed, for it is a larger number."""
+    tree = grow(**GRAPH)
+    _text(_percent("accuracy=5.000%, good=39419, total=788379"))(tree)
+    report = tree.check()
+    assert [(f.rule, f.severity) for f in report.findings if f.severity == "error"] == [("A104", "error")]
+    (score,) = next(r for r in report.results if r.scenario == "Offline").accuracy
+    assert (score.value, score.unit) == (5.0, "percent")
+    assert score.target is not None and abs(score.target - 72.1314) < 1e-9
+
+
+def _scales() -> list[Any]:
+    """Every benchmark of every round, its values as accuracy.txt states them."""
+    return [
+        pytest.param(round, name, id=f"{round}-{name}")
+        for round in round_names()
+        for name in load_round(round).benchmarks
+    ]
+
+
+@pytest.mark.parametrize(("round_name", "name"), _scales())
+def test_no_score_passes_on_another_scale(round_name: str, name: str, tmp_path: Path) -> None:
+    """Divided by 100 or multiplied by it, no accuracy text is valid without a finding."""
+    round = load_round(round_name)
+    about = round.benchmarks[name]
+    for scenario in {*about.accuracy_by_scenario, next(iter(about.scenarios))}:
+        gates = about.accuracy_by_scenario.get(scenario, about.accuracy)
+        values = metric_values(printed(round, gates), printed(round, about.accuracy_limits))
+        for factor in (1.0, 0.01, 100.0):
+            scaled = {metric: value * factor for metric, value in values.items()}
+            found = _judged(round, name, scenario, _texts(scaled), tmp_path)
+            assert bool(found) == (factor != 1.0), (scenario, factor, found)
+            for metric in values:
+                # Not even one metric alone.
+                if factor != 1.0:
+                    one = {**values, metric: values[metric] * factor}
+                    assert _judged(round, name, scenario, _texts(one), tmp_path), (metric, factor)
+
+
+def _texts(values: dict[str, float]) -> str:
+    """As the scripts print them, each metric on its line, without what would contradict them."""
+    return "\n".join(
+        line.partition(", good=")[0]
+        for metric, value in values.items()
+        for line in _lines_of(metric, value)
+    )
+
+
+def _lines_of(metric: str, value: float) -> list[str]:
+    forms = {
+        "acc": f"accuracy={value!r}%", "mAP": f"mAP={value!r}%", "AUC": f"AUC={value!r}%",
+        "F1": f'{{"exact_match": 80.0, "f1": {value!r}}}', "bleu": f"BLEU: {value!r}",
+        "DICE": f"Accuracy: mean = {value!r}", "F1_HIERARCHICAL": f'{{"f1": {value!r}}}',
+        "E2E_ACCURACY": f"Accuracy: {value!r}",
+    }  # fmt: skip
+    if metric in ("WER", "ACCURACY"):
+        return [f"Word Error Rate: x, accuracy={value!r}%"]
+    return [forms[metric]] if metric in forms else accuracy_lines({metric: value}, 1000)
+
+
+def _judged(round: Round, name: str, scenario: str, text: str, tmp_path: Path) -> list[str]:
+    """The findings of the rules about scores, on a closed result that states this text."""
+    path = tmp_path / "accuracy.txt"
+    path.write_text(text + "\n")
+    file = File("accuracy/accuracy.txt", str(path), path.stat().st_size)
+    result = Result(
+        "closed", "S", System("closed", "S", "s", "s.json"), name, scenario, "r", round, name,
+        round.benchmarks[name], scenario, Folder("r"), key="key",
+    )  # fmt: skip
+    run = AccuracyRun(result, "accuracy", "r/accuracy", None, text_path=file.path)
+    run.text = read_accuracy(file, round.accuracy_patterns)
+    result.accuracy = run
+    wanted = [gate.metric for gate in [*result.gates, *result.limits]]
+    assert all(run.text.values.get(metric) for metric in wanted), text
+    return [
+        p.message
+        for rule in (accuracy.accuracy_gate, accuracy.accuracy_limit, accuracy_scores.accuracy_scale)
+        for p in rule.check(result, round)
+    ]
