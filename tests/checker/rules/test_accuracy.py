@@ -260,7 +260,9 @@ def test_rgats_five_percent_is_invalid(grow: Grow) -> None:
     tree = grow(**GRAPH)
     _text(_percent("accuracy=5.000%, good=39419, total=788379"))(tree)
     report = tree.check()
-    assert [(f.rule, f.severity) for f in report.findings if f.severity == "error"] == [("A104", "error")]
+    assert [(f.rule, f.severity) for f in report.findings if f.severity == "error"] == [
+        ("A104", "error")
+    ]
     (score,) = next(r for r in report.results if r.scenario == "Offline").accuracy
     assert (score.value, score.unit) == (5.0, "percent")
     assert score.target is not None and abs(score.target - 72.1314) < 1e-9
@@ -331,6 +333,10 @@ def _judged(round: Round, name: str, scenario: str, text: str, tmp_path: Path) -
     assert all(run.text.values.get(metric) for metric in wanted), text
     return [
         p.message
-        for rule in (accuracy.accuracy_gate, accuracy.accuracy_limit, accuracy_scores.accuracy_scale)
+        for rule in (
+            accuracy.accuracy_gate,
+            accuracy.accuracy_limit,
+            accuracy_scores.accuracy_scale,
+        )
         for p in rule.check(result, round)
     ]
