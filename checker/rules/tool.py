@@ -18,7 +18,6 @@ from checker.rule import ERROR, FAMILIES, WARNING, Problem, rule
 from schemas.report import RuleFacts, Severity
 from schemas.round import Round
 
-
 _KINDS = {"nul": "nul"}
 """Kinds of faults that are a case of their own."""
 
