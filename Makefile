@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 TREE   ?= $(or $(ASSAY_CORPUS),../shared)
 
-.PHONY: demo test lint advisories format bench docs clean
+.PHONY: demo test lint advisories fuzz format bench docs clean
 
 # Versions that the tests are known to pass with; CONSTRAINTS= takes the newest.
 CONSTRAINTS ?= constraints.txt
@@ -31,6 +31,13 @@ lint: $(VENV)/.ready
 advisories: $(VENV)/.ready
 	$(BIN)/python -P -m pip install --quiet --disable-pip-version-check "pip-audit>=2.7"
 	$(BIN)/pip-audit --strict --no-deps --disable-pip -r constraints.txt
+
+# Coverage-guided fuzzing of every parser, then damaged trees: SECONDS=600 before a release; a nightly job runs
+# `make fuzz SECONDS=7200 CORPUS=folder-that-stays`.
+SECONDS ?= 60
+fuzz: $(VENV)/.ready
+	$(BIN)/python -P -m pip install --quiet --disable-pip-version-check -e ".[fuzz]"
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(CORPUS),--corpus $(CORPUS))
 
 format: $(VENV)/.ready
 	$(BIN)/ruff format .

@@ -303,6 +303,8 @@ class AccuracyRun(Run):
         yield from Run.faults(self)
         if self.text is not None:
             yield from self.text.faults
+        if self.log_ends is not None and self.log_file is not None:
+            yield from self.log_ends.damage(self.log_file.path)
 
 
 @dataclass(slots=True)
@@ -473,6 +475,8 @@ class ComplianceTest:
         for verification in self.verifications.values():
             yield from verification.faults
         yield from self.answer_faults
+        if self.log_ends is not None and self.accuracy_log is not None:
+            yield from self.log_ends.damage(self.accuracy_log.path)
 
 
 @dataclass(slots=True)

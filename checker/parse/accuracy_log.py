@@ -6,23 +6,37 @@ The answers themselves are read by `checker.accuracy.log`.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from checker.parse.reading import File, Unreadable, open_file
+from checker.parse.reading import Fault, File, Unreadable, open_file
 
 _END = 4096
+_TEXT = bytes(range(32, 127)) + b"\n\r\t"
 _ANSWER = (b'"seq_id"', b'"qsl_idx"', b'"data"')
 
 
 @dataclass(frozen=True, slots=True)
 class LogEnds:
     """begins, ends: whether the brackets of LoadGen's list stand there; answers: whether an answer
-    is in either end; size in bytes."""
+    is in either end; size in bytes; foreign: where LoadGen's text is damaged."""
 
     begins: bool
     ends: bool
     answers: bool
     size: int
+    foreign: int | None = None
+
+    def damage(self, path: str) -> Iterator[Fault]:
+        """What is wrong with the bytes themselves."""
+        if self.foreign is not None:
+            yield Fault(
+                path,
+                "syntax",
+                f"found something at byte {self.foreign:,} that LoadGen never writes; expected its "
+                "list of answers",
+                fix="copy the log again from where LoadGen wrote it",
+            )
 
 
 def read_ends(file: File) -> LogEnds | None:
@@ -40,9 +54,22 @@ def read_ends(file: File) -> LogEnds | None:
         return None
     finally:
         os.close(handle)
+    foreign = _foreign(first, 0)
+    if foreign is None:
+        foreign = _foreign(last, max(0, size - _END))
     return LogEnds(
         first.lstrip().startswith(b"["),
         last.rstrip().endswith(b"]"),
         any(name in end for name in _ANSWER for end in (first, last)),
         size,
+        foreign,
     )
+
+
+def _foreign(end: bytes, start: int) -> int | None:
+    """The place of the first byte that is neither printable ASCII nor white space.
+
+    More is not asked: published logs were indented, reordered and cut in many ways.
+    """
+    odd = end.translate(None, _TEXT)
+    return start + end.index(odd[:1]) if odd else None

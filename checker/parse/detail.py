@@ -289,7 +289,7 @@ def _read_whole(log: DetailLog, data: bytes) -> bool:
     for index, line in enumerate(lines):
         if len(line) > _LONG and line.startswith(_SET_HEAD):
             at = line.rfind(_SET_TAIL)
-            if at > 0 and line[at - 1 : at] == b"]" and b"\n" not in line:
+            if at > 0 and _is_index_list(line[len(_SET_HEAD) : at]):
                 cut.append((index, msgspec.Raw(line[len(_SET_HEAD) : at])))
                 lines[index] = _SET_HEAD + b"0" + line[at:]
     joined = b"\n".join(lines)
@@ -320,6 +320,19 @@ def _read_whole(log: DetailLog, data: bytes) -> bool:
     pids.discard(0)
     log.lines = len(records)
     return True
+
+
+def _is_index_list(raw: bytes) -> bool:
+    """Whether bytes are one list of whole numbers, as LoadGen writes it; no other may be cut out."""
+    commas = raw.count(b",")
+    blanks = raw.count(b" ")
+    return (
+        raw.startswith(b"[") and raw.endswith(b"]") and not raw.translate(None, b"0123456789, []")
+        and raw.count(b"[") == raw.count(b"]") == 1
+        and (blanks == 0 or blanks == commas == raw.count(b", "))
+        and b",," not in raw and b", ," not in raw and b"[," not in raw
+        and b",]" not in raw and b", ]" not in raw
+    )  # fmt: skip
 
 
 def _read_lines(log: DetailLog, lines: Iterator[bytes]) -> None:

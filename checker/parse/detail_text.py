@@ -14,10 +14,13 @@ from typing import Any
 from checker.parse.detail import DetailLog, add, entry_of
 from checker.parse.reading import Fault
 
-_HEAD = re.compile(rb'^"pid": (\d+), "tid": (\d+), "ts": (-?\d+)ns : ?(.*)$', re.DOTALL)
+_HEAD = re.compile(
+    rb'^"pid": (\d{1,20}), "tid": (\d{1,20}), "ts": (-?\d{1,20})ns : ?(.*)$', re.DOTALL
+)
 _SHA1 = re.compile(r"^([0-9a-f]{40}) (\S.*)$")
 _QUERIES = re.compile(
-    r'^"queries" : (?P<queries>\d+), "samples per query" : (?P<samples>\d+), "duration" : (?P<duration>\d+)'
+    r'^"queries" : (?P<queries>\d{1,20}), '
+    r'"samples per query" : (?P<samples>\d{1,20}), "duration" : (?P<duration>\d{1,20})'
 )
 _TIME = re.compile(r'"time" : (.*)$')
 _SET = re.compile(r'"set" : "?(\[[\d,\s]*\]?)')
@@ -173,4 +176,4 @@ def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[byte
 
 
 def _integers(text: str) -> list[int]:
-    return [int(part) for part in re.findall(r"\d+", text)]
+    return [int(part) for part in re.findall(r"\d{1,20}", text)]

@@ -67,13 +67,43 @@ def _dig(value: Any, keys: tuple[str, ...]) -> Any:
     return value
 
 
+_MAX_YAML = 64 * 1024
+_MAX_DEPTH = 64
+
+
+def _plain_yaml(text: str) -> None:
+    """Raise YAMLError for what no config needs and what would cost time or memory: aliases (how a
+    small file grows without bound), tags, deep nesting (whose time grows with its square)."""
+    import yaml
+
+    # The parser itself is slow on deep nesting: brackets are counted before it sees them.
+    depth = 0
+    for character in text:
+        depth += (character in "[{") - (character in "]}")
+        if depth > _MAX_DEPTH:
+            raise yaml.YAMLError(f"found values nested over {_MAX_DEPTH} deep")
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.events.AliasEvent):
+            raise yaml.YAMLError("aliases are not accepted")
+        if getattr(event, "tag", None) is not None:
+            raise yaml.YAMLError("tags are not accepted")
+        depth += isinstance(event, yaml.events.CollectionStartEvent)
+        depth -= isinstance(event, yaml.events.CollectionEndEvent)
+        if depth > _MAX_DEPTH:
+            raise yaml.YAMLError(f"found values nested over {_MAX_DEPTH} deep")
+
+
 def read_yaml(file: File) -> Document:
-    """Read one YAML file (safe subset, no tags). Never raises; problems are in ``faults``."""
+    """Read one YAML file: at most 64 KiB, nested at most 64 deep, no tags, no aliases.
+
+    Never raises; problems are in ``faults``.
+    """
     import yaml
 
     document = Document(file.path)
     try:
-        text, faults = read_text(file, 1024 * 1024)
+        text, faults = read_text(file, _MAX_YAML)
     except Unreadable as error:
         document.faults.append(error.fault)
         return document
@@ -83,12 +113,9 @@ def read_yaml(file: File) -> Document:
         document.faults.append(Fault(file.path, "empty", "the file is empty", 1))
         return document
     try:
-        # Aliases are how a small YAML file grows without bound; no config needs them.
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            if isinstance(event, yaml.events.AliasEvent):
-                raise yaml.YAMLError("aliases are not accepted")
+        _plain_yaml(text)
         document.value = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except Exception as error:  # the library raises of every kind for what it does not expect
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark is not None else None
         at = f" line {line}" if line else ""

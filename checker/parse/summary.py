@@ -62,8 +62,10 @@ _PERCENTILE = re.compile(
     r"^(\d+\.\d+) percentile (first token latency|time to output token|latency) \(ns\)$"
 )
 _HEADLINE = re.compile(r"^(\d+(?:\.\d+)?)th percentile latency \(ns\)$")
-_ESTIMATE = re.compile(r"Early stopping (\d+(?:\.\d+)?)th percentile estimate: (\d+)")
-_COUNT = re.compile(r"^(No|\d+) (ERRORS?|errors|warnings?) encountered")
+_ESTIMATE = re.compile(
+    r"Early stopping (\d{1,3}(?:\.\d{1,9})?)th percentile estimate: (\d{1,20})\b"
+)
+_COUNT = re.compile(r"^(No|\d{1,20}) (ERRORS?|errors|warnings?) encountered")
 _YES = {"yes": True, "no": False}
 
 
