@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from checker.machine import MachineFault, exhausted
 
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
@@ -46,12 +48,12 @@ class Fault:
     pointer: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(msgspec.Struct, frozen=True, gc=False):
     """One file of the tree. ``path`` is posix and relative to the tree; ``real`` opens it.
 
     state: ``file``, or why it is not one: ``dangling``, ``escaping``, ``loop``, ``special``
-    (pipe, socket, device), ``unreadable``.
+    (pipe, socket, device), ``unreadable``. changed_ns, status_ns, inode: modification and status
+    time and the number of a regular file, by which a later check knows it again.
     """
 
     path: str
@@ -60,6 +62,8 @@ class File:
     state: str = "file"
     link: bool = False
     changed_ns: int = 0
+    status_ns: int = 0
+    inode: int = 0
 
     @property
     def name(self) -> str:
@@ -69,7 +73,7 @@ class File:
 
 @dataclass(slots=True)
 class Folder:
-    """One folder of the tree with everything below it. Names are as on disk."""
+    """One folder of the tree with everything below it. Names are as on disk, in their order."""
 
     path: str
     files: dict[str, File] = field(default_factory=dict)
@@ -115,13 +119,12 @@ class Folder:
         while stack:
             here = stack.pop()
             yield here
-            stack.extend(here.folders[name] for name in sorted(here.folders, reverse=True))
+            stack.extend(reversed(here.folders.values()))
 
     def all_files(self) -> Iterator[File]:
         """Every file in and below this folder, in the order of their names."""
         for folder in self.walk():
-            for name in sorted(folder.files):
-                yield folder.files[name]
+            yield from folder.files.values()
 
 
 _STATES = {
@@ -143,6 +146,11 @@ class Unreadable(Exception):
 
 def open_file(file: File) -> int:
     """Open a regular file for reading without ever blocking. Raises Unreadable."""
+    return _opened(file)[0]
+
+
+def _opened(file: File) -> tuple[int, int]:
+    """A descriptor of a regular file and its size now."""
     if file.state != "file":
         raise Unreadable(
             Fault(
@@ -169,21 +177,20 @@ def open_file(file: File) -> int:
             )
         ) from error
     try:
-        regular = stat.S_ISREG(os.fstat(handle).st_mode)
+        status = os.fstat(handle)
     except OSError:
-        regular = False
-    if not regular:
+        status = None
+    if status is None or not stat.S_ISREG(status.st_mode):
         os.close(handle)
         raise Unreadable(Fault(file.path, "unreadable", f"the file {_STATES['special']}"))
-    return handle
+    return handle, status.st_size
 
 
 def read_bytes(file: File, limit: int = MAX_DOCUMENT_BYTES) -> bytes:
     """The whole content. Raises Unreadable, also when it is larger than ``limit`` bytes."""
-    handle = open_file(file)
-    with os.fdopen(handle, "rb", buffering=0) as stream:
+    handle, size = _opened(file)
+    try:
         try:
-            size = os.fstat(handle).st_size
             if size > limit:
                 raise Unreadable(
                     Fault(
@@ -195,15 +202,18 @@ def read_bytes(file: File, limit: int = MAX_DOCUMENT_BYTES) -> bytes:
                 )
             chunks = []
             got = 0
-            while chunk := stream.read(min(max(size - got, 0) + 1, limit + 1 - got)):
+            # One byte more than the file has: a shorter answer is its end.
+            while chunk := os.read(handle, wanted := min(max(size - got, 0), limit - got) + 1):
                 chunks.append(chunk)
                 got += len(chunk)
-                if got > limit:
+                if (len(chunk) < wanted and got >= size) or got > limit:
                     break
         except OSError as error:
             raise Unreadable(
                 Fault(file.path, "unreadable", f"the file cannot be read: {error.strerror}")
             ) from error
+    finally:
+        os.close(handle)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
@@ -412,7 +422,11 @@ def list_tree(root: Path, *, max_depth: int = 64, max_entries: int = 5_000_000) 
             target = entry.path
             link = False
             try:
-                if entry.is_symlink():
+                # What the listing knows by itself: most entries are files and folders.
+                status: os.stat_result | None = None
+                if entry.is_dir(follow_symlinks=False):
+                    pass
+                elif entry.is_symlink():
                     link = True
                     target = os.path.realpath(entry.path)
                     state = None
@@ -436,7 +450,7 @@ def list_tree(root: Path, *, max_depth: int = 64, max_entries: int = 5_000_000) 
                 state = "loop" if error.errno == errno.ELOOP else "unreadable"
                 folder.files[name] = File(below, entry.path, 0, state, link)
                 continue
-            if stat.S_ISDIR(status.st_mode):
+            if status is None or stat.S_ISDIR(status.st_mode):
                 if depth >= max_depth:
                     folder.faults.append(
                         Fault(
@@ -451,10 +465,22 @@ def list_tree(root: Path, *, max_depth: int = 64, max_entries: int = 5_000_000) 
                 folder.folders[name] = child
             elif stat.S_ISREG(status.st_mode):
                 folder.files[name] = File(
-                    below, target, status.st_size, "file", link, status.st_mtime_ns
+                    below,
+                    target,
+                    status.st_size,
+                    "file",
+                    link,
+                    status.st_mtime_ns,
+                    status.st_ctime_ns,
+                    status.st_ino,
                 )
             else:
                 folder.files[name] = File(below, entry.path, 0, "special", link)
+        # Names that cannot be printed may sort in another way once they can.
+        if sorted(folder.files) != list(folder.files):
+            folder.files = dict(sorted(folder.files.items()))
+        if sorted(folder.folders) != list(folder.folders):
+            folder.folders = dict(sorted(folder.folders.items()))
         return folder
 
     return scan(top, "", 0)
