@@ -135,6 +135,7 @@ def _parser(command: str | None = None) -> argparse.ArgumentParser:
         "truncate": _truncate_parser,
         "compliance": _compliance_parser,
         "doctor": _doctor_parser,
+        "cache": _cache_parser,
         "completion": _completion_parser,
     }
     for add in [known[command]] if command in known else known.values():
@@ -154,6 +155,11 @@ def _check_parser(commands: Any) -> None:
         "tree", metavar="TREE", help="folder, or a .tar (.gz, .xz, .bz2, .zst) or .zip"
     )
     _check_options(check)
+    check.add_argument(
+        "--watch",
+        action="store_true",
+        help="check again whenever a file changes, and show what is new and gone (extra: watch)",
+    )
     check.set_defaults(handler=_check)
 
 
@@ -199,6 +205,11 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
         "--unpack-files", type=_positive, metavar="N",
         help="how many members an archive may have (default: 2,000,000)",
     )  # fmt: skip
+    parser.add_argument(
+        "--no-cache",
+        action="store_true",
+        help="read every file, also what has not changed since the last check",
+    )
     parser.add_argument("--strict", action="store_true", help="warnings fail too")
     _output_options(parser)
 
@@ -263,12 +274,22 @@ def _check(options: argparse.Namespace) -> int:
     def progress(done: int, total: int) -> None:
         line.show(f"checking {done} of {total} results", force=done == total)
 
+    def check() -> Report:
+        try:
+            return _checked(options, progress)
+        finally:
+            line.clear()
+
     formats = _formats(options)
-    try:
-        report = _checked(options, progress)
-    finally:
-        line.clear()
+    if options.watch and not Path(options.tree).is_dir():
+        raise Usage(f"--watch {options.tree}: give a folder")
+    report = check()
     _deliver(report, options, formats)
+    if options.watch:
+        from assay.watching import watched
+
+        for later in watched(Path(options.tree), check, _write, report):
+            _deliver(later, options, [pair for pair in formats if pair[0] is not None])
     known = {name for r in report.results for name in (r.benchmark, r.directory)}
     for name in sorted(set(_data(options)) - known - {""}):
         _say(
@@ -286,6 +307,7 @@ def _checked(
 ) -> Report:
     import assay
     from checker.archive import BadArchive
+    from checker.cache import Cache, cache_folder
     from checker.engine import Options
     from checker.engine import audit as examine
     from checker.machine import MachineFault
@@ -297,6 +319,7 @@ def _checked(
     # A check makes few cycles and frees those itself: looking for others costs 7 % of its time.
     # A library must not decide that for a program; a command may.
     gc.disable()
+    cache = None if options.no_cache else Cache(cache_folder())
     try:
         with _executor(options, trees) as executor:
             return examine(
@@ -315,6 +338,7 @@ def _checked(
                     audit=audit,
                     since=since,
                     unpack=_limits(options),
+                    cache=cache,
                 ),
                 version=str(assay.__version__),
                 executor=executor,
@@ -331,6 +355,8 @@ def _checked(
         raise Usage(str(error)) from error
     finally:
         gc.enable()
+        for note in cache.notes if cache is not None else ():
+            _say(f"assay: note: {note}")
 
 
 @contextlib.contextmanager
@@ -643,6 +669,27 @@ def _write_to(path: Path | None, content: str | bytes) -> None:
         write_file(path, content if isinstance(content, bytes) else content.encode("utf-8"))
     except OSError as error:
         raise Usage(f"{path} cannot be written: {error.strerror}") from error
+
+
+# --- cache -------------------------------------------------------------------------------------
+
+
+def _cache_parser(commands: Any) -> None:
+    cache = commands.add_parser(
+        "cache", help="what earlier checks remember of unchanged files", allow_abbrev=False
+    )
+    actions = cache.add_subparsers(dest="action", metavar="ACTION", required=True)
+    clear = actions.add_parser("clear", help="remove it", allow_abbrev=False)
+    clear.set_defaults(handler=_clear_cache)
+
+
+def _clear_cache(options: argparse.Namespace) -> int:
+    from checker.cache import cache_folder, clear
+
+    folder = cache_folder()
+    count, size = clear(folder)
+    _write(f"{folder}: {count:,} files, {size / 1e6:,.1f} MB removed\n")
+    return EXIT_OK
 
 
 # --- rules and rounds --------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import secrets
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -34,6 +35,7 @@ SETTLED_NS = 2_000_000_000
 """A file that changed less than this before the check may change again with the same times."""
 
 _USED_S = 86_400
+_DIGEST = 16
 _PACKAGES = ("checker", "schemas", "assay")
 _T = TypeVar("_T")
 
@@ -103,7 +105,7 @@ class Cache:
         """The part for one tree at an absolute path. context: all else that findings depend on."""
         if self._program is None:
             self._program = program_mark()
-        data = msgspec.msgpack.encode([root, self._program, list(context)])
+        data = msgspec.msgpack.encode([os.fsencode(root), self._program, list(context)])
         return TreeCache(self, hashlib.blake2b(data, digest_size=16).digest())
 
     def note(self, text: str) -> None:
@@ -120,19 +122,20 @@ class Cache:
                 os.utime(path)
         except OSError:
             return {}
-        try:
-            return msgspec.msgpack.decode(data, type=_Shard).entries
-        except (msgspec.DecodeError, RecursionError):
-            self.note(f"the cache in {self.folder} is damaged; what is damaged is ignored")
-            return {}
+        if hashlib.blake2b(data[_DIGEST:], digest_size=_DIGEST).digest() == data[:_DIGEST]:
+            with contextlib.suppress(msgspec.DecodeError, RecursionError):
+                return msgspec.msgpack.decode(memoryview(data)[_DIGEST:], type=_Shard).entries
+        self.note(f"the cache in {self.folder} is damaged; what is damaged is ignored")
+        return {}
 
     def write(self, name: str, entries: dict[str, _Entry]) -> None:
         """Replace one file. That it cannot be written is no fault of the check."""
         data = msgspec.msgpack.encode(_Shard(entries))
+        data = hashlib.blake2b(data, digest_size=_DIGEST).digest() + data
         if len(data) > MAX_FILE_BYTES:
             return
         path = self.folder / name
-        made = path.with_name(f".{name}.{os.getpid()}")
+        made = path.with_name(f".{name}.{secrets.token_hex(4)}")
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             made.write_bytes(data)
@@ -253,7 +256,7 @@ class TreeCache:
         below = [(name, self._of_folder(child)) for name, child in folder.folders.items()]
         files = [_facts(file) for file in folder.files.values()]
         newest = max((time_ns for _, (_, time_ns) in below), default=0)
-        newest = max((file.status_ns for file in folder.files.values()), default=newest)
+        newest = max([newest, *(file.status_ns for file in folder.files.values())])
         data = msgspec.msgpack.encode(
             [folder.path, folder.link, folder.faults, files, [(n, d) for n, (d, _) in below]]
         )

@@ -7,7 +7,7 @@ decides which are valid, `building` makes the report.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
@@ -18,19 +18,22 @@ import msgspec
 from checker.archive import opened
 from checker.audit.join import Examined, labels, relabelled
 from checker.building import build_report
+from checker.cache import TreeCache, Wide
 from checker.clean import clean
 from checker.detect import detect_round
 from checker.discover import Place, Plan, discover, locate
 from checker.judging import Judge
 from checker.load import load_system
-from checker.model import LogPrint, System
+from checker.model import LogPrint, Submitter, System
 from checker.notices import about_round, no_limits, nothing_checked
 from checker.options import Options, Progress
 from checker.parse.reading import list_tree
 from checker.rule import Rule
 from checker.schedule import run_units
+from checker.unit import Outcome
 from schemas.load import load_round
-from schemas.report import Finding, Report
+from schemas.report import Report
+from schemas.round import Round
 
 __all__ = ["Options", "audit", "check"]
 
@@ -99,25 +102,29 @@ def _examine(
         plan = discover(
             listing, round, place, divisions=options.divisions, submitters=options.submitters
         )
+        known = _cached(where, folder, options, place, round, rules)
         judge = Judge(rules, round, audit=options.audit)
-        findings = [*archive_findings]
-        outcomes = run_units(
-            plan.results,
+        wide: list[Wide] = []
+        outcomes = _outcomes(
+            plan,
+            known,
             round,
             rules,
-            jobs=_jobs(options.jobs),
-            data=options.data,
-            audit=options.audit,
+            options,
             executor=executor,
             progress=progress,
-            meanwhile=lambda: findings.extend(_whole(plan, judge)),
+            meanwhile=lambda: wide.extend(_wide(plan, judge, known)),
         )
+        findings = [*archive_findings]
         findings.extend(f for outcome in outcomes for f in outcome.findings)
-        described = _descriptions(plan)
+        findings.extend(f for found in wide for f in found.findings)
+        described = _by_result(plan, wide)
         rows = [
             msgspec.structs.replace(outcome.row, system_description=described[outcome.row.key])
             for outcome in outcomes
         ]
+        if known is not None:
+            known.save()
         for log in _twins([p for outcome in outcomes for p in outcome.prints]):
             findings.extend(judge(log).findings)
     findings.extend(about_round(options, detected, round))
@@ -141,39 +148,113 @@ def _jobs(asked: int | None) -> int:
         return os.cpu_count() or 1
 
 
-def _whole(plan: Plan, judge: Judge) -> Iterator[Finding]:
-    """Judge what is larger than one result: the tree, submitters, systems, benchmarks."""
+def _cached(
+    where: Path,
+    folder: Path,
+    options: Options,
+    place: Place,
+    round: Round,
+    rules: Sequence[Rule],
+) -> TreeCache | None:
+    """What is remembered of the tree, if anything may be: an archive's files are new each time."""
+    if options.cache is None or options.data or not where.is_dir():
+        return None
+    context = [
+        round.name,
+        [rule.id for rule in rules],
+        options.audit,
+        place,
+        sorted(options.divisions or ()),
+        sorted(options.submitters or ()),
+    ]
+    return options.cache.of(str(folder.resolve()), context)
+
+
+def _outcomes(
+    plan: Plan,
+    known: TreeCache | None,
+    round: Round,
+    rules: Sequence[Rule],
+    options: Options,
+    *,
+    executor: Executor | None,
+    progress: Progress | None,
+    meanwhile: Callable[[], None],
+) -> list[Outcome]:
+    """What was found about each result, from the cache or by judging it, in the plan's order."""
+    found = [known.outcome(p) if known is not None else None for p in plan.results]
+    missing = [p for p, outcome in zip(plan.results, found, strict=True) if outcome is None]
+    judged = run_units(
+        missing,
+        round,
+        rules,
+        jobs=_jobs(options.jobs),
+        data=options.data,
+        audit=options.audit,
+        executor=executor,
+        progress=progress,
+        meanwhile=meanwhile,
+    )
+    if known is not None:
+        for result, outcome in zip(missing, judged, strict=True):
+            known.keep_outcome(result, outcome)
+    new = iter(judged)
+    return [outcome if outcome is not None else next(new) for outcome in found]
+
+
+def _wide(plan: Plan, judge: Judge, known: TreeCache | None) -> Iterator[Wide]:
+    """Judge what is larger than one result: submitters with their systems, and the tree."""
     tree = plan.tree
-    categories: dict[tuple[str, str, str], str | None] = {}
     for submitter in tree.submitters:
-        loaded: list[System] = []
-        for system in submitter.systems:
-            key = (submitter.division, submitter.name, system.name)
-            full = load_system(*key, system.path, plan.system_files[key], complete=system.complete)
-            full.results = system.results
-            full.has_results = system.has_results
-            full.power_document = system.power_document
-            loaded.append(full)
-            categories[key] = full.category
-        submitter.systems = loaded
-        yield from judge(submitter).findings
-        for system in loaded:
-            yield from judge(system).findings
-        for group in submitter.benchmarks:
-            group.category = categories.get((submitter.division, submitter.name, group.system))
-            yield from judge(group).findings
-    yield from judge(tree).findings
+        name = f"{submitter.division}/{submitter.name}"
+        found = known.wide(name, [submitter.folder]) if known is not None else None
+        if found is None:
+            found = _submitter(plan, submitter, judge)
+            if known is not None:
+                known.keep_wide(name, [submitter.folder], found)
+        yield found
+    found = known.wide("", [tree.root]) if known is not None else None
+    if found is None:
+        found = Wide(judge(tree).findings)
+        if known is not None:
+            known.keep_wide("", [tree.root], found)
+    yield found
 
 
-def _descriptions(plan: Plan) -> dict[str, dict[str, Any]]:
-    """The system description of each result by key, safe to print, one object for each system."""
-    found = {}
-    for submitter in plan.tree.submitters:
-        for system in submitter.systems:
-            fields = list(system.fields.items())[:200]
-            shown = {str(clean(key)): clean(value, 2000) for key, value in fields}
-            found.update(dict.fromkeys(system.results, shown))
-    return found
+def _submitter(plan: Plan, submitter: Submitter, judge: Judge) -> Wide:
+    """Judge a submitter, its systems and its benchmarks; describe the systems of its results."""
+    categories: dict[str, str | None] = {}
+    descriptions: dict[str, dict[str, Any]] = {}
+    loaded: list[System] = []
+    for system in submitter.systems:
+        key = (submitter.division, submitter.name, system.name)
+        full = load_system(*key, system.path, plan.system_files[key], complete=system.complete)
+        full.results = system.results
+        full.has_results = system.has_results
+        full.power_document = system.power_document
+        loaded.append(full)
+        categories[system.name] = full.category
+        fields = list(full.fields.items())[:200]
+        shown = {str(clean(name)): clean(value, 2000) for name, value in fields}
+        descriptions[system.name] = shown
+    submitter.systems = loaded
+    findings = [*judge(submitter).findings]
+    for system in loaded:
+        findings.extend(judge(system).findings)
+    for group in submitter.benchmarks:
+        group.category = categories.get(group.system)
+        findings.extend(judge(group).findings)
+    return Wide(findings, descriptions)
+
+
+def _by_result(plan: Plan, wide: Sequence[Wide]) -> dict[str, dict[str, Any]]:
+    """The system description of each result; all results of a system share one."""
+    return {
+        key: found.descriptions[system.name]
+        for submitter, found in zip(plan.tree.submitters, wide, strict=False)
+        for system in submitter.systems
+        for key in system.results
+    }
 
 
 def _twins(prints: Sequence[LogPrint]) -> Iterator[LogPrint]:

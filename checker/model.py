@@ -610,7 +610,7 @@ class LogPrint:
     subject: Subject
     division: str
     system: tuple[str, str]
-    mark: tuple[Any, ...]
+    mark: tuple[str, ...]
     results: tuple[str, ...] = ()
     twins: tuple[str, ...] = ()
 
@@ -622,7 +622,8 @@ def print_of(run: PerformanceRun) -> LogPrint | None:
         return None
     keys = ("test_datetime", "power_begin", "result_mean_latency_ns", "result_max_latency_ns",
             "result_query_count", "generated_query_count")  # fmt: skip
-    mark = (detail.size, tuple(sorted(detail.pids)), *(str(detail.get(key)) for key in keys))
+    pids = ",".join(map(str, sorted(detail.pids)))
+    mark = (str(detail.size), pids, *(str(detail.get(key)) for key in keys))
     result = run.result
     return LogPrint(
         detail.path, result.subject, result.division, (result.submitter, result.system.name), mark,

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from checker.archive import Limits
 from schemas.report import Report, Selection
+
+if TYPE_CHECKING:
+    from checker.cache import Cache
 
 Progress = Callable[[int, int], None]
 
@@ -17,7 +21,8 @@ class Options:
     """What to check and how. select and ignore hold rule ids, names or family letters.
 
     since: an earlier round's report to compare an audit's results with. unpack: how much of an
-    archive may be unpacked.
+    archive may be unpacked. cache: where what an earlier check found is looked up and kept; nowhere
+    where --data is given or TREE is an archive.
     """
 
     round: str | None = None
@@ -33,6 +38,7 @@ class Options:
     scenario: str | None = None
     since: Report | None = None
     unpack: Limits | None = None
+    cache: Cache | None = None
 
     @property
     def selection(self) -> Selection | None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -26,8 +25,7 @@ from schemas.report import Result as ResultRow
 from schemas.round import Round
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(msgspec.Struct):
     """What a worker sends back of one result.
 
     The row lacks the system's description, which the parent reads once for all of its results.
@@ -36,7 +34,7 @@ class Outcome:
     row: ResultRow
     findings: list[Finding]
     traces: Traces | None = None
-    prints: list[LogPrint] = field(default_factory=list)
+    prints: list[LogPrint] = []
 
 
 def work(

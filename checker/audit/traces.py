@@ -74,7 +74,7 @@ class RunTrace:
     lines: dict[str, int]
     results: tuple[str, ...] = ()
     tree: str = ""
-    field: Field | None = None
+    field: Any = None  # a Field; a cache of traces holds none
 
     @property
     def division(self) -> str | None:
@@ -114,7 +114,7 @@ class ResultTrace:
     availability: str | None
     results: tuple[str, ...] = ()
     tree: str = ""
-    field: Field | None = None
+    field: Any = None  # a Field; a cache of traces holds none
 
     @property
     def division(self) -> str | None:

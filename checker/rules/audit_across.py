@@ -21,7 +21,8 @@ _FAR = 20
 def _field(trace: RunTrace | ResultTrace) -> Field:
     if trace.field is None:
         raise NotJudged
-    return trace.field
+    found: Field = trace.field
+    return found
 
 
 def _first_other(trace: RunTrace, group: list[RunTrace]) -> list[RunTrace]:
