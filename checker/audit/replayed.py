@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, overload
 
 import numpy as np
 
+from checker.accuracy.log import GAP
 from checker.model import AccuracyRun, ComplianceRun, Run
 from checker.parse.detail import DetailLog, Entry
 from checker.parse.reading import File, Unreadable, open_file
@@ -54,8 +55,6 @@ _BLOCK = 1 << 22
 _WHOLE = 256 * 1024 * 1024
 _OVERLAP = 256
 _LARGE = 1 << 62
-GAP = b"\n\n...\n\n"
-"""What stands in a shortened accuracy log where its middle was."""
 
 
 @dataclass(slots=True)

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from checker.accuracy.log import LogReader, Record, read_log, read_samples
 from checker.accuracy.problem import AccuracyError
+from checker.audit.replayed import read_records
+from checker.parse.reading import File
 from tests.checker.accuracy.conftest import Writer, log_bytes
 
 
@@ -240,3 +242,21 @@ def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
     count, grown = map(int, done.stdout.split())
     assert count == 50_000
     assert grown < 120, f"{grown} MB"
+
+
+@pytest.mark.parametrize("chunk", [64, 4100, 1 << 20])
+def test_a_truncated_log_with_converted_line_ends_is_the_same_log(
+    chunk: int, tmp_path: Path
+) -> None:
+    """Published logs of v3.0 and v5.1 were truncated, then converted to CRLF."""
+    raw = log_bytes([(at, os.urandom(40)) for at in range(300)])
+    published = raw[:4096] + b"\n\n...\n\n" + raw[-4096:]
+    converted = published.replace(b"\n", b"\r\n")
+    plain, with_cr = read(published, chunk), read(converted, chunk)
+    assert with_cr[0] == plain[0] and len(plain[0]) > 40
+    assert with_cr[1].truncated
+    assert kinds(with_cr[1]) == kinds(plain[1]) == ["gap"]
+    path = tmp_path / "mlperf_log_accuracy.json"
+    path.write_bytes(converted)
+    records = read_records(File(path.name, str(path), len(converted)))
+    assert records.cut and len(records.pairs) == len(plain[0])
