@@ -10,6 +10,7 @@ from assay.progress import Line
 
 if TYPE_CHECKING:
     from checker.accuracy.gate import Gate
+    from checker.accuracy.registry import AccuracyResult
     from schemas.round import Round
 
 Write = Callable[[str], None]
@@ -45,14 +46,17 @@ def _round_of(benchmark: str, asked: str | None) -> tuple[Round | None, str]:
 
 
 def gates_of(round: Round, benchmark: str) -> list[Gate]:
-    """A round's lower and upper bounds on a benchmark's metrics."""
+    """A round's lower and upper bounds on a benchmark's metrics, in its accuracy scripts' units."""
     from checker.accuracy.gate import Gate
 
     rules = round.benchmarks[benchmark]
-    limits = {gate.metric: gate.bound for gate in rules.accuracy_limits}
+    limits = {
+        gate.metric: gate.in_unit(round.accuracy_units[gate.metric]).bound
+        for gate in rules.accuracy_limits
+    }
     gates = [
-        Gate(gate.metric, gate.reference, 1.0 if gate.factor is None else gate.factor,
-             limits.pop(gate.metric, None))
+        Gate(gate.metric, gate.in_unit(round.accuracy_units[gate.metric]).reference,
+             1.0 if gate.factor is None else gate.factor, limits.pop(gate.metric, None))
         for gate in rules.accuracy
     ]  # fmt: skip
     return gates + [Gate(metric, None, 1.0, bound) for metric, bound in limits.items()]
@@ -81,8 +85,10 @@ def recompute(options: argparse.Namespace, write: Write, say: Write) -> int:
     write(f"log: {result.log}\n")
     if result.line:
         write(f"{result.line}\n")
+    part = _part_of(result, round.benchmarks[name].dataset.least(None) if round else None)
     for verdict in result.verdicts:
-        write(f"{verdict.line()}" + (f" (round {round.name})" if round else "") + "\n")
+        judged = verdict.line() if part is None else f"{verdict.demand()}: not judged"
+        write(judged + (f" (round {round.name})" if round else "") + "\n")
     if result.hash_agrees is not None:
         write(
             f"SHA-256 {result.sha256}: {'equals' if result.hash_agrees else 'is not'} the hash in accuracy.txt\n"
@@ -93,19 +99,27 @@ def recompute(options: argparse.Namespace, write: Write, say: Write) -> int:
         say(f"note: {note}")
     if not result.scores:
         return EXIT_USAGE
-    size = round.benchmarks[name].dataset.size if round is not None else None
-    counted = getattr(result.detail, "total", None)
-    short = size is not None and counted is not None and counted < size
-    if short:
-        say(
-            f"only {counted} samples were scored; the data set has {size}: this is no whole accuracy run"
-        )
+    if part is not None:
+        say(part)
     failed = (
-        short
+        part is not None
         or any(not verdict.valid for verdict in result.verdicts)
         or result.hash_agrees is False
     )
     return EXIT_ERRORS if failed else EXIT_OK
+
+
+def _part_of(result: AccuracyResult, size: int | None) -> str | None:
+    """Why a score is not that of a whole accuracy run; None where it is."""
+    if result.missing:
+        answered = f"{result.samples:,} samples were scored, " if result.samples is not None else ""
+        return f"{answered}{result.missing:,} have no record: this is not a whole accuracy run"
+    if size is not None and result.samples is not None and result.samples < size:
+        return (
+            f"only {result.samples:,} samples were scored; the data set has {size:,}: "
+            "this is not a whole accuracy run"
+        )
+    return None
 
 
 def _compare(options: argparse.Namespace, write: Write) -> int:

@@ -47,9 +47,18 @@ def evaluate(
       COCO's form: a path or the parsed object.
     - ``bleu``: sentences; reference sentences. ``tokenize`` as in ``bleu.score_texts``.
 
-    ``reference`` is the FP32 model's score in the same unit (percent; BLEU points), ``factor``
-    the benchmark's share of it. Raises ``AccuracyError`` when the data do not fit the metric.
+    ``reference`` is the FP32 model's score in the score's unit (percent; BLEU points), ``factor``
+    the benchmark's share of it. A reference in another unit cannot be told from a very low one, so
+    one of 1 or less (a fraction) or above 100 is refused. Raises ``AccuracyError`` for it, and when
+    the data do not fit the metric.
     """
+    if reference is not None and not 1 < reference <= 100:
+        unit = "BLEU points" if metric == "bleu" else "percent"
+        raise AccuracyError(
+            f"reference={reference:g} is not in the score's unit: {unit}, above 1 and at most 100"
+        )
+    if not 0 < factor <= 1:
+        raise AccuracyError(f"factor={factor:g} is not a share of the reference: above 0, at most 1")
     detail: top1.Top1Score | detection.DetectionScore | bleu.BleuScore
     if metric == "top1":
         detail = top1.score_labels(predictions, gold)

@@ -54,6 +54,11 @@ class Verdict:
 
     def line(self) -> str:
         """One line for people: score, demand, margin, verdict."""
+        margin = f", margin {self.margin:+.4f}" if self.margin is not None else ""
+        return self.demand() + margin + (": valid" if self.valid else ": INVALID")
+
+    def demand(self) -> str:
+        """The score and what is required of it, without a verdict."""
         gate = self.gate
         parts = [f"{gate.metric} {self.score:.4f}"]
         if self.target is not None:
@@ -62,6 +67,4 @@ class Verdict:
             )
         if gate.limit is not None:
             parts.append(f"required <= {gate.limit:g}")
-        if self.margin is not None:
-            parts.append(f"margin {self.margin:+.4f}")
-        return ", ".join(parts) + (": valid" if self.valid else ": INVALID")
+        return ", ".join(parts)

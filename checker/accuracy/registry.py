@@ -53,6 +53,8 @@ class AccuracyResult:
     ROUGE1, …) in the rounds' units; empty when the log cannot be scored, and ``notes`` say why.
     ``log`` is the file that was read, ``sha256`` its hash, ``stated_hash`` the one accuracy.txt
     has, ``hash_agrees`` whether they are equal (None where there is none to compare).
+    ``samples`` is how many samples the score is of (None: it is of something else, such as pairs),
+    ``missing`` how many of the ground truth have no record.
     """
 
     benchmark: str
@@ -68,6 +70,19 @@ class AccuracyResult:
     detail: Score | None = None
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    samples: int | None = None
+    missing: int = 0
+
+
+_COUNTS = ("total", "images", "sentences", "utterances", "cases", "samples")
+
+
+def _samples(score: Score) -> int | None:
+    """How many samples a score is of; None where it counts something else (questions, pairs)."""
+    if isinstance(score, auc.AucScore):
+        return None
+    found = next((getattr(score, name) for name in _COUNTS if hasattr(score, name)), None)
+    return int(found) if found is not None else None
 
 
 def _find(data: Path | None, names: Iterable[str], what: str) -> Path:
@@ -378,4 +393,5 @@ def score(
     return AccuracyResult(
         benchmark, how.metric, log, scores, detail.line() if scores else None, verdicts,
         detail.truncated, detail.sha256, stated, agrees, detail, detail.problems, notes,
+        _samples(detail), detail.missing,
     )  # fmt: skip

@@ -62,7 +62,7 @@ def test_a_part_of_the_data_set_is_no_accuracy_run(
     assert main(["accuracy", str(run), "--benchmark", "resnet", "--data", str(run.parent)]) == 1
     out, err = capsys.readouterr()
     assert "accuracy=100.000%, good=10, total=10" in out
-    assert "the data set has 50000" in err
+    assert "the data set has 50,000" in err
 
 
 def test_missed_gate_exits_1(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -190,3 +190,37 @@ def test_evaluate_is_public() -> None:
     assert found.target == pytest.approx(75.24)
     assert found.valid is False
     assert found.margin == pytest.approx(-0.24)
+
+
+@pytest.mark.parametrize("reference", [0.76, 1.0, 7600.0, float("nan"), -1.0])
+def test_evaluate_refuses_a_reference_in_another_unit(reference: float) -> None:
+    """A reference of 0.76 against a score in percent would pass every gate."""
+    with pytest.raises(ValueError, match="percent"):
+        assay.evaluate([1, 2, 3, 4], [1, 2, 3, 5], reference=reference)
+
+
+def test_detection_of_some_images_is_not_an_accuracy_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """inf#1285: the mAP of the images that were run says nothing of the others."""
+    box = struct.pack("<7f", 0, 0.1, 0.1, 0.5, 0.5, 0.9, 1)
+    truth = {
+        "images": [{"id": i, "height": 100, "width": 100, "file_name": f"{i}.jpg"} for i in range(4)],
+        "categories": [{"id": 1, "name": "person"}],
+        "annotations": [
+            {"id": i + 1, "image_id": i, "category_id": 1, "bbox": [10, 10, 40, 40], "area": 1600,
+             "iscrowd": 0}
+            for i in range(4)
+        ],
+    }  # fmt: skip
+    (tmp_path / "annotations.json").write_text(json.dumps(truth))
+    arguments = ["accuracy", str(tmp_path), "--benchmark", "retinanet", "--round", "v6.0",
+                 "--data", str(tmp_path)]  # fmt: skip
+    for answered in (2, 4):
+        answers = [struct.pack("<f", i) + box[4:] for i in range(answered)]
+        write_log(tmp_path / "mlperf_log_accuracy.json", answers)
+        assert main(arguments) == 1
+        out, err = capsys.readouterr()
+        assert "valid" not in out.lower() and "not judged" in out
+        assert "not a whole accuracy run" in err
+        assert ("2 have no record" in err) == (answered == 2)
