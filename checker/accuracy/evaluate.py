@@ -58,7 +58,9 @@ def evaluate(
             f"reference={reference:g} is not in the score's unit: {unit}, above 1 and at most 100"
         )
     if not 0 < factor <= 1:
-        raise AccuracyError(f"factor={factor:g} is not a share of the reference: above 0, at most 1")
+        raise AccuracyError(
+            f"factor={factor:g} is not a share of the reference: above 0, at most 1"
+        )
     detail: top1.Top1Score | detection.DetectionScore | bleu.BleuScore
     if metric == "top1":
         detail = top1.score_labels(predictions, gold)
