@@ -120,6 +120,13 @@ def _one_for_each_cause(findings: list[Finding]) -> list[Finding]:
 
 
 def _judge_result(result: Result, judge: Judge) -> Outcome:
+    # First what the row, the rules across runs and LoadGen's twins need: a record that they ask for
+    # in vain is then reported with the others. Rules across runs are applied by the parent, which
+    # alone sees all of them.
+    across = any(rule.target in (RunTrace, ResultTrace) for rule in judge.rules)
+    traces = traces_of(result) if across else None
+    prints = [mark for run in result.runs if (mark := print_of(run)) is not None]
+    runs = clean_facts(metrics.facts_of(result))
     findings: list[Finding] = []
     applied = 0
     skipped: list[str] = []
@@ -160,13 +167,10 @@ def _judge_result(result: Result, judge: Judge) -> Outcome:
         rules_not_applied=sorted(set(skipped)),
         weight_data_types=_weights(weights),
         limits=metrics.limits_of(result),
-        runs=clean_facts(metrics.facts_of(result)),
+        runs=runs,
         key=result.key,
     )  # fmt: skip
-    # Rules across runs are applied by the parent, which alone sees all of them.
-    across = any(rule.target in (RunTrace, ResultTrace) for rule in judge.rules)
-    prints = [mark for run in result.runs if (mark := print_of(run)) is not None]
-    return Outcome(row, findings, traces_of(result) if across else None, prints)
+    return Outcome(row, findings, traces, prints)
 
 
 def clean_facts(facts: list[Any]) -> list[Any]:

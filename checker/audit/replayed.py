@@ -287,11 +287,15 @@ def _read(detail: DetailLog) -> Replay | str:
     try:
         facts = RunFacts.from_log(values)
     except MissingFact as error:
+        mode = error.key in ("effective_test_mode", "effective_scenario")
+        if not mode or not isinstance(detail.get(error.key), str):
+            detail.refuse(error.key, "what LoadGen writes there")
         return str(error)
     sets = []
     for entry in detail.all("loaded_qsl_set"):
         one = _indices(entry)
         if isinstance(one, str):
+            detail.refuse("loaded_qsl_set", "a list of sample indices")
             return one
         sets.append(one)
     if len(sets) == 1 and not sets[0]:
@@ -300,6 +304,9 @@ def _read(detail: DetailLog) -> Replay | str:
     counts = [entry.value for entry in detail.all("generated_query_count")]
     durations = [entry.value for entry in detail.all("generated_query_duration")]
     if not all(type(i) is int for i in [*counts, *durations]):
+        for key in ("generated_query_count", "generated_query_duration"):
+            if not all(type(entry.value) is int for entry in detail.all(key)):
+                detail.refuse(key, "a whole number")
         return "generated_query_count or generated_query_duration is no integer"
     return Replay(facts, sets, counts, durations)
 

@@ -195,7 +195,7 @@ class DetailLog:
         if isinstance(value, str):
             with contextlib.suppress(ValueError):
                 return float(value)
-        self._unusable(key, "a number")
+        self.refuse(key, "a number")
         return None
 
     def integer(self, key: str) -> int | None:
@@ -209,7 +209,7 @@ class DetailLog:
             text = value.strip()
             if text.lstrip("+-").isdigit() and len(text) < 40:
                 return int(text)
-        self._unusable(key, "a whole number")
+        self.refuse(key, "a whole number")
         return None
 
     def text(self, key: str) -> str | None:
@@ -217,7 +217,7 @@ class DetailLog:
         value = self.get(key)
         if isinstance(value, str):
             return value
-        self._unusable(key, "text")
+        self.refuse(key, "text")
         return None
 
     def boolean(self, key: str) -> bool | None:
@@ -231,10 +231,10 @@ class DetailLog:
             known = _BOOLEANS.get(value.strip().lower())
             if known is not None:
                 return known
-        self._unusable(key, "true or false")
+        self.refuse(key, "true or false")
         return None
 
-    def _unusable(self, key: str, expected: str) -> None:
+    def refuse(self, key: str, expected: str) -> None:
         """A record that was asked for and whose value cannot be used is a fault, never just absent."""
         found = self.entries.get(key)
         if not found or key in self.unusable:
