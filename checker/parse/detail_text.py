@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from checker.parse.detail import DetailLog, add, entry_of
-from checker.parse.reading import Fault
+from checker.parse.reading import Fault, nul_fault
 
 _HEAD = re.compile(
     rb'^"pid": (\d{1,20}), "tid": (\d{1,20}), "ts": (-?\d{1,20})ns : ?(.*)$', re.DOTALL
@@ -90,8 +90,14 @@ def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[byte
 
     last = number
     matched = 0
+    nul = False
     for at, line in lines():
         last = at
+        if b"\0" in line:
+            if not nul:
+                nul = True
+                log.faults.append(nul_fault(log.path, at))
+            line = line.replace(b"\0", b"")
         found = _HEAD.match(line.rstrip(b"\r"))
         if found is None:
             text = line.decode("utf-8", "backslashreplace").strip()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checker.parse.documents import Document, read_json
-from checker.parse.reading import Fault, File, Folder, Unreadable, read_text
+from checker.parse.reading import Fault, File, Folder, Unreadable, lines_of, read_text
 
 
 @dataclass(slots=True)
@@ -113,8 +113,10 @@ def read_yaml(file: File) -> Document:
         document.faults.append(Fault(file.path, "empty", "the file is empty", 1))
         return document
     try:
-        _plain_yaml(text)
-        document.value = yaml.safe_load(text)
+        # A tab at the end of a line is an error in YAML, though nobody sees it.
+        clean = "\n".join(line for _, line in lines_of(text))
+        _plain_yaml(clean)
+        document.value = yaml.safe_load(clean)
     except Exception as error:  # the library raises of every kind for what it does not expect
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark is not None else None

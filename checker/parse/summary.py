@@ -12,7 +12,7 @@ from typing import Any
 
 from checker.parse.detail import DetailLog, add, entry_of
 from checker.parse.detail_text import canonical_mode, canonical_scenario, plain_value
-from checker.parse.reading import Fault, File, Unreadable, read_text
+from checker.parse.reading import Fault, File, Unreadable, lines_of, read_text
 
 _MAX_SUMMARY_BYTES = 8 * 1024 * 1024
 
@@ -112,7 +112,7 @@ def read_summary(file: File) -> SummaryLog:
     block = "per_sample"
     multistream = False
     recommending = False
-    for number, raw in enumerate(text.splitlines(), 1):
+    for number, raw in lines_of(text):
         log.lines = number
         line = raw.strip()
         if not line or set(line) == {"="}:

@@ -6,7 +6,7 @@ import functools
 import re
 from dataclasses import dataclass, field
 
-from checker.parse.reading import Fault, File, Unreadable, read_text
+from checker.parse.reading import Fault, File, Unreadable, lines_of, read_text
 
 _LINE = re.compile(
     r"^(?P<model>[^.\s=]\S*?)\.(?P<scenario>[A-Za-z*]+)\.(?P<key>\w+)\s*=\s*(?P<value>\S+)\s*$"
@@ -84,7 +84,7 @@ def _parse_cached(text: str) -> tuple[tuple[Setting, ...], tuple[tuple[int, str]
 def _parse(text: str) -> tuple[tuple[Setting, ...], tuple[tuple[int, str], ...]]:
     settings: list[Setting] = []
     odd_lines: list[tuple[int, str]] = []
-    for number, raw in enumerate(text.splitlines(), 1):
+    for number, raw in lines_of(text):
         line = raw.split("#", 1)[0].strip()
         if not line:
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from checker.parse.reading import Fault, File, Unreadable, read_text
+from checker.parse.reading import Fault, File, Unreadable, lines_of, read_text
 
 _NUMBER = r"([-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)"
 _SCORE = re.compile(r"(reference|test|TEST04-[AB])\s+score\s*=\s*" + _NUMBER, re.IGNORECASE)
@@ -59,7 +59,7 @@ def read_verification(file: File) -> Verification:
         return result
     result.faults.extend(faults)
     result.text = text if len(text) <= 65536 else text[:32768] + text[-32768:]
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in lines_of(text):
         _line(result, number, line[:4096])
     if not text.strip():
         result.faults.append(
