@@ -12,6 +12,11 @@ from dataclasses import dataclass
 from checker.parse.reading import Fault, File, Unreadable, open_file
 
 _END = 4096
+_ID = b'"qsl_idx"'
+_GAP = b"\n..."
+_BLOCK = 1 << 22
+_COUNTED = 64 << 20
+"""Answers of longer logs are not counted: a log this long is not a short one."""
 _TEXT = bytes(range(32, 127)) + b"\n\r\t"
 _ANSWER = (b'"seq_id"', b'"qsl_idx"', b'"data"')
 
@@ -19,13 +24,15 @@ _ANSWER = (b'"seq_id"', b'"qsl_idx"', b'"data"')
 @dataclass(frozen=True, slots=True)
 class LogEnds:
     """begins, ends: whether the brackets of LoadGen's list stand there; answers: whether an answer
-    is in either end; size in bytes; foreign: where LoadGen's text is damaged."""
+    is in either end; size in bytes; foreign: where LoadGen's text is damaged; count: how many
+    answers there are, None where the log was shortened, is cut off or very long."""
 
     begins: bool
     ends: bool
     answers: bool
     size: int
     foreign: int | None = None
+    count: int | None = None
 
     def damage(self, path: str) -> Iterator[Fault]:
         """What is wrong with the bytes themselves."""
@@ -50,6 +57,8 @@ def read_ends(file: File) -> LogEnds | None:
         first = os.read(handle, _END)
         os.lseek(handle, max(0, size - _END), os.SEEK_SET)
         last = os.read(handle, _END)
+        begins, ends = first.lstrip().startswith(b"["), last.rstrip().endswith(b"]")
+        count = _count(handle) if begins and ends and size <= _COUNTED else None
     except OSError:
         return None
     finally:
@@ -58,12 +67,26 @@ def read_ends(file: File) -> LogEnds | None:
     if foreign is None:
         foreign = _foreign(last, max(0, size - _END))
     return LogEnds(
-        first.lstrip().startswith(b"["),
-        last.rstrip().endswith(b"]"),
+        begins,
+        ends,
         any(name in end for name in _ANSWER for end in (first, last)),
         size,
         foreign,
+        count,
     )
+
+
+def _count(handle: int) -> int | None:
+    """How many answers a whole log holds; None where its middle was cut out. Raises OSError."""
+    os.lseek(handle, 0, os.SEEK_SET)
+    count, tail = 0, b""
+    while block := os.read(handle, _BLOCK):
+        text = tail + block
+        if _GAP in text:
+            return None
+        count += text.count(_ID)
+        tail = text[1 - len(_ID) :]
+    return count
 
 
 def _foreign(end: bytes, start: int) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from checker.parse.reading import Fault, File, Unreadable, number_of, plain, text_lines
@@ -24,20 +24,24 @@ class Reported:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Derived:
     """A value that the same text states a second time, through the numbers it follows from.
 
     stated: the value as printed; implied: what it follows to be, in the same unit; exact: how far
-    apart rounding may bring them; how: in words what it follows from.
+    apart rounding may bring them; how: in words what it follows from; at_most: it may be less;
+    greatest: what ``implied`` cannot exceed.
     """
 
+    name: str = "accuracy"
     stated: str
     value: float
     implied: float
     exact: float
     how: str
     line: int
+    at_most: bool = False
+    greatest: float | None = None
 
 
 @dataclass(slots=True)
@@ -69,38 +73,110 @@ class AccuracyText:
         return found[-1] if found else None
 
 
-_TOTAL = re.compile(r"\btotal=(\d{1,12})\b")
+_TOTAL = re.compile(r"(?:\btotal=|'(?:gen_num|num-samples)': *|\btotal entries: *)(\d{1,12})\b")
 _V = r"(\d{1,9}(?:\.\d{1,20})?)"
 _GOOD = re.compile(rf"^accuracy={_V}%?, *good=(\d{{1,12}}), *total=(\d{{1,12}})\b")
-_PARTS = re.compile(rf"^Accuracy: *mean *= *{_V}, *kidney *= *{_V}, *tumor *= *{_V}\b")
+_PARTS = re.compile(rf"^Accuracy: *mean *= *{_V}((?:, *[a-z ]{{1,30}} *= *{_V}){{1,8}})")
+_PART = re.compile(rf"([a-z][a-z ]{{0,30}}?) *= *{_V}")
 _ERRORS = re.compile(rf"^Word Error Rate: *{_V}%?, *accuracy={_V}%")
+_PAIRS = re.compile(rf"[\"'](\w{{1,30}})[\"']: *[\"']?{_V}\b")
+_PRECISION = re.compile(
+    rf"^ *Average Precision +\(AP\) @\[ IoU=0\.50:0\.95 \| area= +all .*\] = {_V}"
+)
+_AVERAGE = re.compile(rf"^ *(?:Overall Average *: .*\(|FINAL SCORE: *){_V}%")
+_MAP = re.compile(rf"^mAP={_V}%")
+_BEGINNINGS = "aAWmF{'\" "
+"""How lines begin that state something twice."""
+_ROOM = 0.02
+"""Means over resampled answers obey what holds for each answer only nearly."""
 
 
-def _step(text: str) -> float:
+def step_of(text: str) -> float:
     """The value of the last digit of a number as printed."""
-    return 10.0 ** -len(text.partition(".")[2])
+    mantissa, _, exponent = text.lower().partition("e")
+    return 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
 
 
-def _derived(line: str, number: int) -> Derived | None:
-    """What a line states twice: counts beside their ratio, parts beside their mean, an error rate
-    beside the accuracy."""
-    if found := _GOOD.match(line):
-        text, good, total = found[1], int(found[2]), int(found[3])
-        if not total:
-            return None
-        how = f"good={good} of total={total}"
-        return Derived(text, float(text), 100 * good / total, _step(text), how, number)
-    if found := _PARTS.match(line):
-        text, kidney, tumor = found.groups()
-        exact = _step(text) + max(_step(kidney), _step(tumor))
-        how = f"the mean of kidney = {kidney} and tumor = {tumor}"
-        return Derived(text, float(text), (float(kidney) + float(tumor)) / 2, exact, how, number)
-    if found := _ERRORS.match(line):
-        wrong, text = found.groups()
-        exact = _step(text) + _step(wrong) + 1e-9
-        how = f"100 % less the word error rate of {wrong} %"
-        return Derived(text, float(text), 100 - float(wrong), exact, how, number)
-    return None
+class _Twice:
+    """What a text states twice, line by line: counts beside their ratio, parts beside their mean, an
+    error rate beside the accuracy, an average beside the score."""
+
+    def __init__(self) -> None:
+        self._precision: tuple[str, int] | None = None
+        self._average: tuple[str, int] | None = None
+        self._score: tuple[str, str, int] | None = None
+
+    def of(self, line: str, number: int) -> Iterator[Derived]:
+        """Everything that one more line states again."""
+        if found := _GOOD.match(line):
+            good, total = int(found[2]), int(found[3])
+            if total:
+                yield Derived(
+                    stated=found[1], value=float(found[1]), implied=100 * good / total,
+                    exact=step_of(found[1]), how=f"good={good:,} of total={total:,}", line=number,
+                    greatest=100.0,
+                )  # fmt: skip
+        elif found := _PARTS.match(line):
+            parts = _PART.findall(found[2])
+            mean = sum(float(value) for _, value in parts) / len(parts)
+            yield Derived(
+                name="mean", stated=found[1], value=float(found[1]), implied=mean,
+                exact=step_of(found[1]) + max(step_of(value) for _, value in parts),
+                how="the mean of " + " and ".join(f"{n.strip()} = {v}" for n, v in parts), line=number,
+            )  # fmt: skip
+        elif found := _ERRORS.match(line):
+            wrong, text = found.groups()
+            yield Derived(
+                stated=text, value=float(text), implied=100 - float(wrong),
+                exact=step_of(text) + step_of(wrong) + 1e-9,
+                how=f"100 % less the word error rate of {wrong} %", line=number,
+            )  # fmt: skip
+        elif found := _PRECISION.match(line):
+            self._precision = found[1], number
+        elif (found := _MAP.match(line)) and self._precision is not None:
+            precision, _ = self._precision
+            yield Derived(
+                name="mAP", stated=found[1], value=float(found[1]), implied=100 * float(precision),
+                exact=100 * step_of(precision), how=f"the average precision of {precision}",
+                line=number,
+            )  # fmt: skip
+        elif "': " in line or '": ' in line:
+            yield from self._dictionary(dict(_PAIRS.findall(line)), number)
+        elif found := _AVERAGE.match(line):
+            self._average = found[1], number
+            yield from self._averaged()
+
+    def _dictionary(self, pairs: dict[str, str], number: int) -> Iterator[Derived]:
+        values = {name: float(text) for name, text in pairs.items()}
+        count, tokens = values.get("gen_num"), values.get("gen_tok_len")
+        mean = pairs.get("tokens_per_sample")
+        if mean is not None and count and tokens is not None:
+            yield Derived(
+                name="tokens_per_sample", stated=mean, value=float(mean), implied=tokens / count,
+                exact=step_of(mean), how=f"gen_tok_len {tokens:,.0f} / gen_num {count:,.0f}",
+                line=number,
+            )  # fmt: skip
+        for low, high in (("exact_match", "f1"), ("rouge2", "rouge1"), ("rougeL", "rouge1"),
+                          ("rougeLsum", "rouge1")):  # fmt: skip
+            if low in values and high in values:
+                yield Derived(
+                    name=low, stated=pairs[low], value=values[low], implied=values[high],
+                    exact=_ROOM, how=f"{high}, which is never less", line=number, at_most=True,
+                )  # fmt: skip
+        for name in ("vbench_score", "exact_match"):
+            if name in values:
+                self._score = name, pairs[name], number
+                yield from self._averaged()
+
+    def _averaged(self) -> Iterator[Derived]:
+        if self._average is None or self._score is None:
+            return
+        name, text, number = self._score
+        average, _ = self._average
+        yield Derived(
+            name=name, stated=text, value=float(text), implied=float(average),
+            exact=step_of(average) + step_of(text), how=f"the average of {average} %", line=number,
+        )  # fmt: skip
 
 
 @functools.lru_cache(maxsize=64)
@@ -121,6 +197,7 @@ def read_accuracy(file: File, patterns: Mapping[str, str]) -> AccuracyText:
     result = AccuracyText(file.path, size=file.size)
     any_of, compiled = _compiled(tuple(patterns.items()))
     number = 0
+    twice = _Twice()
     try:
         for number, text_line in text_lines(file, result.faults):
             if not text_line:
@@ -148,14 +225,12 @@ def read_accuracy(file: File, patterns: Mapping[str, str]) -> AccuracyText:
                     kept.append(Reported(metric, value, text, number))
                 else:
                     kept[-1] = Reported(metric, value, text, number)
-            if "total=" in line:
+            if "total" in line or "gen_num" in line or "num-samples" in line:
                 total = _TOTAL.search(line)
                 if total and len(result.totals) < _MAX_VALUES:
                     result.totals.append((int(total.group(1)), number))
-            if line[:1] in "aAW" and len(result.derived) < _MAX_VALUES:
-                derived = _derived(line, number)
-                if derived is not None:
-                    result.derived.append(derived)
+            if line[:1] in _BEGINNINGS and len(result.derived) < _MAX_VALUES:
+                result.derived.extend(twice.of(line, number))
     except Unreadable as error:
         result.faults.append(error.fault)
         return result

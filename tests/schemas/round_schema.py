@@ -39,7 +39,6 @@ DESCRIPTIONS = {
         "compliance": "The compliance tests by name.",
         "power": "The power measurement's rules.",
         "accuracy_value": "Which value counts where accuracy.txt prints a metric several times.",
-        "open_states_accuracy": "Whether an open result must state its accuracy in a readable form.",
         "allowed_fallback_runs": "Folders below the results folder that stand in for "
         "performance/run_1.",
         "offline_minimum_divisions": "Divisions in which min_samples_per_query holds; "

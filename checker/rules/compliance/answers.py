@@ -14,6 +14,7 @@ from checker.model import ComplianceTest
 from checker.parse.reading import File
 from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
 from checker.rules.compliance.scope import JUDGED, has_tests, only, problems
+from checker.wording import quantity
 from schemas.round import Round
 
 
@@ -101,7 +102,7 @@ def test_answers_consistent(
     ):
         if count:
             yield Problem(
-                f"found {count:,} repeated samples with another answer than before in {where}; "
+                f"found {quantity(count, 'repeated sample')} with another answer than before in {where}; "
                 "expected none",
                 found=count,
                 required=0,

@@ -349,7 +349,8 @@ BREAKS: dict[str, list[Break]] = {
     "C125": [
         Break(
             _other_answers,
-            [("C123", "Offline/TEST01/verify_accuracy.txt"), ("C125", f"Offline/TEST01/accuracy/{ACCURACY}")],
+            [("A124", f"Offline/accuracy/{ACCURACY}"), ("C123", "Offline/TEST01/verify_accuracy.txt"),
+             ("C125", f"Offline/TEST01/accuracy/{ACCURACY}")],
             VISION,
         ),
         Break(
@@ -367,8 +368,8 @@ BREAKS: dict[str, list[Break]] = {
     "C127": [
         Break(
             _repeat,
-            [("C123", "Offline/TEST01/verify_accuracy.txt"), ("C125", f"Offline/TEST01/accuracy/{ACCURACY}"),
-             ("C127", f"Offline/TEST01/accuracy/{ACCURACY}")],
+            [("A124", f"Offline/accuracy/{ACCURACY}"), ("C123", "Offline/TEST01/verify_accuracy.txt"),
+             ("C125", f"Offline/TEST01/accuracy/{ACCURACY}"), ("C127", f"Offline/TEST01/accuracy/{ACCURACY}")],
             VISION,
         ),
     ],
