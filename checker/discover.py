@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from checker.clean import clean
 from checker.model import DIVISIONS, SCENARIOS, BenchmarkFolder, Submitter, System, Tree
+from checker.near import nearest
 from checker.parse.documents import read_json
 from checker.parse.reading import File, Folder
 from schemas.round import Aliases, Round
@@ -265,6 +266,8 @@ def _submitter(
         if system_name in tried:
             submitter.result_systems.append(system_name)
             _system(plan, submitter, tried[system_name], system, file, mapping, round, place)
+            if file is None:
+                system.meant = nearest(system_name, set(described) - set(tried), 0.9)
 
 
 def _below(base: str, path: str) -> str:

@@ -88,7 +88,10 @@ class Submitter:
 
 @dataclass(slots=True)
 class System:
-    """One system: its description (``document`` is None when there is no such file)."""
+    """One system: its description (``document`` is None when there is no such file).
+
+    meant: where a system with results has no description, that of another name that is probably its.
+    """
 
     division: str
     submitter: str
@@ -100,6 +103,7 @@ class System:
     result_copies: list[Document] = field(default_factory=list)
     complete: bool = True
     results: tuple[str, ...] = ()
+    meant: str | None = None
 
     @property
     def subject(self) -> Subject:

@@ -145,8 +145,9 @@ class Rule:
 
 
 def is_present(value: Any) -> bool:
-    """Whether a need's value is there: numbers always, all else when it is not empty."""
-    return value is not None and (bool(value) or isinstance(value, int | float))
+    """Whether a need's value is there: numbers always, a flag where it is set, all else when it is
+    not empty."""
+    return bool(value) or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def attribute(thing: Any, path: str) -> Any:

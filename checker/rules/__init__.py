@@ -10,9 +10,15 @@ from checker.rule import FAMILIES, Rule, rules_of
 from schemas.report import RuleFacts
 
 CHECK = (
-    "structure",
-    "system",
-    "measurements",
+    "structure.folders",
+    "structure.documents",
+    "structure.benchmarks",
+    "structure.files",
+    "system.fields",
+    "system.claims",
+    "system.hardware",
+    "measurements.document",
+    "measurements.user_conf",
     "performance",
     "accuracy.files",
     "accuracy.runs",

@@ -53,7 +53,7 @@ def unreadable_file(
     """Every file of the submission that is needed can be read.
 
     Why: what cannot be read cannot be judged, and what is not judged must not look like passed.
-    Fix: replace the file by the one that was written by LoadGen or the accuracy script, whole.
+    Fix: replace the file with the complete one that LoadGen or the accuracy script wrote.
     Source: submission_rules.adoc, "Required files"; not checked never counts as passed.
     """
     if isinstance(subject, System):
@@ -100,17 +100,17 @@ ENGINE: tuple[RuleFacts, ...] = (
     _engine(
         "X001", "rule-raised", ERROR, "No rule stopped while it judged.",
         "what a rule could not finish was not judged, and that must not look like passed.",
-        "this is a mistake of assay: report it with the file that the finding names.",
+        "this is a bug in Assay: report it with the file that the finding names.",
     ),
     _engine(
         "X003", "nothing-checked", ERROR, "There was something to check.",
-        "a misspelt name or an empty folder would otherwise end as a success (exit status 2).",
+        "a misspelt name or an empty folder would otherwise look like a success (exit status 2).",
         "give the folder that holds closed/, open/ or network/, a submitter's folder, or one run's.",
     ),
     _engine(
-        "X004", "round-contradicts-tree", WARNING, "The round that was asked for is the tree's.",
+        "X004", "round-contradicts-tree", WARNING, "The round given is that of the tree.",
         "seeds, limits and layouts of another round give findings that mean nothing.",
-        "leave --round out, or name the round that the finding names.",
+        "leave out --round, or give the round that the finding names.",
     ),
     _engine(
         "X005", "archive-member-refused", ERROR, "Every member of the archive could be unpacked.",
@@ -120,7 +120,7 @@ ENGINE: tuple[RuleFacts, ...] = (
     _engine(
         "X006", "waiver-expired", WARNING, "No waiver is past its date.",
         "a waiver holds until the day its owner named.",
-        "mend what it waives, or have it renewed by its owner.",
+        "fix what it waives, or have its owner renew it.",
     ),
     _engine(
         "X007", "waiver-unused", WARNING, "Every waiver matches a finding.",
@@ -130,7 +130,7 @@ ENGINE: tuple[RuleFacts, ...] = (
     _engine(
         "X008", "limits-not-applied", WARNING, "The benchmark of a single run folder is known.",
         "without it none of the round's limits can be applied.",
-        "say which it is: --benchmark B --scenario S.",
+        "add --benchmark BENCHMARK --scenario SCENARIO.",
     ),
 )  # fmt: skip
 """Findings that the engine makes itself, so that they can be explained and waived like others."""

@@ -1,0 +1,1 @@
+"""Family M: the measurements document, user.conf and the files beside them."""

@@ -1,0 +1,229 @@
+"""Family S: folders of benchmarks and scenarios, and which of them a round requires."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from checker.discover import canonical_scenario
+from checker.model import SCENARIOS, BenchmarkFolder, Result, demands_of
+from checker.near import hint, nearest
+from checker.parse.reading import Folder
+from checker.rule import ERROR, WARNING, Problem, rule
+from checker.rules.structure.entries import listed
+from schemas.round import Category, Round
+
+
+@rule("S112", ERROR, cases={"open": WARNING}, needs="complete")
+def benchmark_known(result: Result, round: Round) -> Iterator[Problem]:
+    """A result's benchmark folder is named after a benchmark of the round.
+
+    Why: a result's limits and metric are those of its benchmark.
+    Fix: rename the folder with git mv; in the open division, name the benchmark of your own model
+        in model_mapping.json.
+    Source: submission_rules.adoc, "Directory structure": benchmark names.
+    """
+    if result.name is None:
+        yield _unknown(result.directory, result.division, round, "the result was not judged")
+
+
+def _unknown(directory: str, division: str, round: Round, effect: str) -> Problem:
+    near = nearest(directory, [*round.benchmarks, *round.aliases.exact], 0.6)
+    names = sorted(round.benchmarks)
+    file = (round.aliases.mapping_file or "").rsplit("/", 1)[-1] if division == "open" else ""
+    how = f", or an entry in {file}" if file else ""
+    return Problem(
+        f"found {directory}, so {effect}; expected a benchmark of {round.name} "
+        f"({listed(names, 40)}){how}{hint(near)}",
+        found=directory,
+        required=names,
+        case="open" if division == "open" and not file else None,
+        fix=f'add "{directory}": "BENCHMARK" to {file} in the submitter\'s folder'
+        if file
+        else None,
+    )
+
+
+@rule("S113", ERROR, needs="complete")
+def benchmark_folder(group: BenchmarkFolder, round: Round) -> Iterator[Problem]:
+    """A system's folder in results holds only folders of benchmarks.
+
+    Why: another folder there is a leftover, or a result that nobody will find.
+    Fix: remove the folder with git rm -r, or rename it to the benchmark with git mv.
+    Source: submission_rules.adoc, "Directory structure": results.
+    """
+    # A folder with results in it is reported once for each of them, by benchmark-known.
+    if group.name is None and not group.scenarios and not _has_result(group.folder):
+        problem = _unknown(group.directory, "closed", round, "it holds no result")
+        yield Problem(problem.message, found=group.directory, required=problem.required)
+
+
+def _has_result(folder: Folder | None) -> bool:
+    return folder is not None and any(_is_result(below) for below in folder.folders.values())
+
+
+def _is_result(folder: Folder) -> bool:
+    return bool({name.lower() for name in folder.folders} & {"performance", "accuracy"})
+
+
+@rule("S114", ERROR, needs="complete")
+def scenario_known(result: Result, round: Round) -> Iterator[Problem]:
+    """A result's folder is named after a scenario.
+
+    Why: a result's limits and metric are those of its scenario.
+    Fix: rename the folder to the scenario that was run, with git mv.
+    Source: inference_rules.adoc, "Scenarios".
+    """
+    if result.scenario is None:
+        near = nearest(result.scenario_folder, SCENARIOS, 0.6)
+        yield Problem(
+            f"found {result.scenario_folder}, so the result was not judged; expected a scenario "
+            f"({listed(SCENARIOS)}){hint(near)}",
+            found=result.scenario_folder,
+            required=list(SCENARIOS),
+        )
+
+
+@rule(
+    "S115",
+    ERROR,
+    needs={"folder": "folder", "names": "unknown_scenarios"},
+    invalidates=False,
+)
+def scenario_folder(
+    group: BenchmarkFolder, round: Round, folder: Folder, names: list[str]
+) -> Iterator[Problem]:
+    """A benchmark's folder holds only folders of scenarios.
+
+    Why: another folder there is a leftover, or a result that nobody will find.
+    Fix: remove the folder with git rm -r, or rename it to the scenario with git mv.
+    Source: submission_rules.adoc, "Directory structure": results.
+    """
+    for name in names if group.complete else ():
+        below = folder.folders.get(name)
+        if below is not None and not _is_result(below):
+            near = nearest(name, SCENARIOS)
+            yield Problem(
+                f"found {name}; expected a scenario ({listed(SCENARIOS)}){hint(near)}",
+                path=below.path,
+                found=name,
+                required=list(SCENARIOS),
+                fix=f"git mv {below.path} {group.path}/{near}" if near else None,
+            )
+
+
+@rule(
+    "S116",
+    ERROR,
+    divisions=("closed", "network"),
+    needs={"demands": "demands", "complete": "complete"},
+)
+def required_scenarios(
+    group: BenchmarkFolder, round: Round, demands: Category, complete: bool
+) -> Iterator[Problem]:
+    """Every scenario that the benchmark requires in the system's category is there.
+
+    Why: in the closed division a benchmark counts only with all its required scenarios.
+    Fix: add the missing scenario's result, or submit the benchmark in the open division.
+    Source: inference_rules.adoc, "Benchmarks": required scenarios of each category.
+    """
+    missing = [name for name in demands.required if name not in group.scenarios]
+    if missing and complete:
+        found = sorted(group.scenarios)
+        yield Problem(
+            f"found {listed(found)}; expected {listed(demands.required)} of "
+            f"{group.name}{_category(group.category)}. Missing: {listed(missing)}; the scenarios "
+            "found would be valid in the open division",
+            found=found,
+            required=demands.required,
+        )
+
+
+def _category(category: str | None) -> str:
+    return f" in category {category}" if category else ""
+
+
+@rule("S117", ERROR, divisions=("closed", "network"), needs={"demands": "demands"})
+def one_of_scenarios(group: BenchmarkFolder, round: Round, demands: Category) -> Iterator[Problem]:
+    """Of scenarios that can replace each other at least one is there.
+
+    Why: benchmarks with an Interactive scenario require Server or Interactive.
+    Fix: add the result of one of them, or submit the benchmark in the open division.
+    Source: inference_rules.adoc, "Benchmarks": required scenarios of each category.
+    """
+    for choice in demands.one_of if group.complete else ():
+        if not set(choice) & set(group.scenarios):
+            yield Problem(
+                f"found {listed(sorted(group.scenarios))}; expected {' or '.join(choice)} of "
+                f"{group.name}{_category(group.category)}. The scenarios found would be valid in "
+                "the open division",
+                found=sorted(group.scenarios),
+                required=choice,
+            )
+
+
+@rule("S118", ERROR, divisions=("closed", "network"), needs=("benchmark", "scenario", "complete"))
+def scenario_allowed(result: Result, round: Round) -> Iterator[Problem]:
+    """A result's scenario is one that the benchmark has in the system's category.
+
+    Why: the round sets no limits for another scenario.
+    Fix: remove the result, or submit it in the open division.
+    Source: inference_rules.adoc, "Benchmarks": required and optional scenarios.
+    """
+    demands = demands_of(result.benchmark, result.category)
+    if demands is not None and result.scenario not in demands.allowed:
+        yield Problem(
+            f"found {result.scenario}; expected {listed(demands.allowed)}, the scenarios of "
+            f"{result.name}{_category(result.category)}",
+            found=result.scenario,
+            required=demands.allowed,
+        )
+
+
+@rule("S119", ERROR, divisions=("closed", "network"), needs=("benchmark", "category"))
+def benchmark_in_category(result: Result, round: Round) -> Iterator[Problem]:
+    """The benchmark belongs to the category (datacenter, edge) of the system.
+
+    Why: each category has its own suite of benchmarks.
+    Fix: correct system_type, remove the result, or submit it in the open division.
+    Source: inference_rules.adoc, "Benchmarks": suites.
+    """
+    if demands_of(result.benchmark, result.category) is None:
+        names = sorted(n for n, b in round.benchmarks.items() if demands_of(b, result.category))
+        yield Problem(
+            f"found {result.name}; expected a benchmark of the {result.category} suite of "
+            f"{round.name}: {listed(names, 40)}",
+            found=result.name,
+            required=names,
+        )
+
+
+@rule("S120", ERROR, divisions=("closed", "network"))
+def one_folder_per_benchmark(group: BenchmarkFolder, round: Round) -> Iterator[Problem]:
+    """A system has one folder per benchmark and one per scenario.
+
+    Why: of two results for one cell of the table nobody can say which one counts.
+    Fix: remove one of the folders, or describe the second setup as a system of its own.
+    Source: submission_rules.adoc, "Directory structure": results.
+    """
+    earlier = [path for path in group.twins if path < group.path]
+    if earlier:
+        yield Problem(
+            f"found {listed([*earlier, group.path])} for {group.name}; expected one folder",
+            found=[*earlier, group.path],
+            required="one folder",
+        )
+    meant: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(group.folder.folders) if group.folder and group.complete else ():
+        scenario = canonical_scenario(name, round.aliases)
+        if scenario is not None:
+            meant[scenario].append(name)
+    for scenario, names in meant.items():
+        if len(names) > 1:
+            yield Problem(
+                f"found {listed(names)} for {scenario}; expected one folder",
+                path=f"{group.path}/{names[-1]}",
+                found=names,
+                required="one folder",
+                results=tuple(group.keys[name] for name in names if name in group.keys),
+            )

@@ -1,0 +1,1 @@
+"""Family D: the system description systems/<system>.json."""

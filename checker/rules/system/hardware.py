@@ -1,0 +1,218 @@
+"""Family D: counts, memory and network of a described system agree with each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from checker.model import Submitter, System
+from checker.parse.documents import Document
+from checker.rule import NOTE, WARNING, Problem, rule
+from checker.rules.structure.entries import listed
+from checker.rules.system.values import COUNTS, at, is_empty, is_nothing, whole
+from checker.wording import number, quantity, shown
+from schemas.round import Round
+
+_RANGES = {
+    "number_of_nodes": (1, 4096),
+    "host_processors_per_node": (1, 64),
+    "accelerators_per_node": (0, 256),
+}
+_BEFORE_NAME = re.compile(r"(?<![0-9A-Za-z.])(\d{1,4})[xX](?=[A-Za-z])")
+_AFTER_NAME = re.compile(r"(?<=[0-9A-Z_-])x(?!(?:86|64)(?!\d))(\d{1,4})(?![0-9A-Za-z.])")
+_MODULES = re.compile(
+    r"(\d{1,4})\s*(?:x|×|\*|slots?\s*/)\s*(\d{1,6}(?:\.\d{1,3})?)\s*([MGT])i?B\b", re.IGNORECASE
+)
+_CAPACITY = re.compile(r"\s*(\d{1,9}(?:\.\d{1,6})?)\s*([MGT])i?B?\s*", re.IGNORECASE)
+_NO_ECC = re.compile(
+    r"\bnon-?\s?ecc\b|\bno ecc\b|\becc\b[^.;,]{0,15}\b(?:off|disabled)\b", re.IGNORECASE
+)
+_GIGA = {"M": 1 / 1024, "G": 1.0, "T": 1024.0}
+_NETWORK = ("host_networking", "host_networking_topology", "host_network_card_count")
+
+
+@rule("D110", WARNING)
+def counts_readable(
+    system: System, round: Round, document: Document, fields: dict[str, Any]
+) -> Iterator[Problem]:
+    """Counts of nodes, processors and accelerators are whole numbers.
+
+    Why: tables and totals are computed from them; the official checker of v6.1 ends with a traceback
+        where a number of nodes or accelerators is a word.
+    Fix: write only the number; put explanations into hw_notes. A system without accelerators
+        has 0 of them.
+    Source: submission_rules.adoc, "System description": counts per node.
+    """
+    for key in round.system_description.numeric or COUNTS:
+        value = fields.get(key)
+        if key in fields and not is_empty(key, value) and whole(value) is None:
+            yield Problem(
+                f"found {shown(value)} in {key}; expected a whole number",
+                **at(document, key),
+                found=value,
+                required="a whole number",
+            )
+
+
+@rule("D111", WARNING)
+def counts_sensible(
+    system: System, round: Round, document: Document, fields: dict[str, Any]
+) -> Iterator[Problem]:
+    """Counts of nodes, processors and accelerators are within what can be built.
+
+    Why: a typing error gives a system that cannot exist, and wrong totals in the tables.
+    Fix: correct the number; counts are per node, except that of the nodes.
+    Source: submission_rules.adoc, "System description": counts per node.
+    """
+    for key, (least, most) in _RANGES.items():
+        count = whole(fields.get(key))
+        if count is not None and not least <= count <= most:
+            yield Problem(
+                f"found {number(count)} in {key}; expected {least} to {number(most)}",
+                **at(document, key),
+                found=count,
+                required=f"{least} to {most}",
+            )
+
+
+def counts_in_name(name: str) -> list[int]:
+    """The counts written in a system's name: 8xMI300X, H200-SXM-141GBx8."""
+    found = [*_BEFORE_NAME.finditer(name), *_AFTER_NAME.finditer(name)]
+    return [int(match.group(1)) for match in found]
+
+
+@rule("D112", WARNING)
+def name_count_agrees(
+    system: System, round: Round, document: Document, fields: dict[str, Any]
+) -> Iterator[Problem]:
+    """A count in the system's name is a count that the description states.
+
+    Why: one of the two is wrong, and results per accelerator are computed from it.
+    Fix: correct accelerators_per_node and number_of_nodes, or the name.
+    Source: submission_rules.adoc, "System description": system_name identifies the hardware.
+    """
+    nodes, processors, accelerators = (whole(fields.get(key)) for key in COUNTS)
+    counts = counts_in_name(system.name)
+    if not counts or nodes is None or accelerators is None:
+        return
+    stated = {nodes, accelerators, nodes * accelerators}
+    if processors is not None:
+        stated |= {processors, nodes * processors}
+    if not set(counts) & stated:
+        yield Problem(
+            f"found {quantity(nodes, 'node')} with {quantity(accelerators, 'accelerator')} each; "
+            f"expected {listed(f'x{count}' for count in counts)}, as in the name",
+            **at(document, "accelerators_per_node"),
+            found=sorted(stated),
+            required=counts,
+        )
+
+
+@rule("D113", WARNING)
+def accelerators_consistent(
+    system: System, round: Round, document: Document, fields: dict[str, Any]
+) -> Iterator[Problem]:
+    """Accelerators are named where there are any, and only there.
+
+    Why: a model without a count, or a count without a model, is half an answer.
+    Fix: correct accelerators_per_node or accelerator_model_name ("N/A" without accelerators).
+    Source: submission_rules.adoc, "System description": accelerator fields.
+    """
+    count, model = whole(fields.get("accelerators_per_node")), fields.get("accelerator_model_name")
+    if count is None or "accelerator_model_name" not in fields:
+        return
+    required = None
+    if count == 0 and not is_nothing(model):
+        required = "N/A"
+    elif count > 0 and isinstance(model, str) and model.strip() and is_nothing(model):
+        required = "the model's name"
+    if required is not None:
+        yield Problem(
+            f"found accelerator_model_name {shown(model)} with {number(count)} accelerators per "
+            f"node; expected {required}",
+            **at(document, "accelerator_model_name"),
+            found=model,
+            required=required,
+        )
+
+
+@rule("D114", NOTE)
+def memory_adds_up(
+    system: System, round: Round, document: Document, fields: dict[str, Any]
+) -> Iterator[Problem]:
+    """The memory modules add up to the memory capacity.
+
+    Why: 12 modules of 32 GB are 384 GB; where the two differ one of them is wrong.
+    Fix: correct host_memory_capacity or host_memory_configuration.
+    Source: submission_rules.adoc, "System description": host memory.
+    """
+    configuration = str(fields.get("host_memory_configuration", ""))[:1000]
+    modules = list(_MODULES.finditer(configuration))
+    capacity = _CAPACITY.fullmatch(str(fields.get("host_memory_capacity", ""))[:100])
+    if not modules or modules[0].start() > len(configuration) - len(configuration.lstrip()):
+        return
+    total = sum(int(m[1]) * float(m[2]) * _GIGA[m[3].upper()] for m in modules)
+    if capacity is None or not total:
+        return
+    stated = float(capacity[1]) * _GIGA[capacity[2].upper()]
+    nodes, processors = (max(whole(fields.get(key)) or 1, 1) for key in COUNTS[:2])
+    # 1 TB may be 1000 or 1024 GB, and a module's size may be meant per socket or per node.
+    factors = (1, nodes, processors, nodes * processors)
+    if not any(0.9 <= stated / (total * factor) <= 1.1 for factor in factors):
+        parts = " + ".join(" ".join(m[0].split()) for m in modules[:6])
+        yield Problem(
+            f"found host_memory_capacity {capacity[0].strip()}; expected {quantity(total, 'GB')} "
+            f"({parts})",
+            **at(document, "host_memory_capacity"),
+            found=capacity[0].strip(),
+            required=quantity(total, "GB"),
+        )
+
+
+@rule("D115", WARNING, needs={"document": "document", "category": "category"})
+def datacenter_ecc(
+    system: System, round: Round, document: Document, category: str
+) -> Iterator[Problem]:
+    """The description of a datacenter system does not say that its memory lacks ECC.
+
+    Why: datacenter systems must correct memory errors.
+    Fix: turn ECC on, or submit the system as an edge system.
+    Source: inference_rules.adoc, "Datacenter": ECC memory.
+    """
+    for key, value in document.fields.items() if "datacenter" in category else ():
+        found = _NO_ECC.search(value) if isinstance(value, str) else None
+        if found:
+            yield Problem(
+                f"found {shown(found[0])} in {key}; expected ECC memory in a datacenter system",
+                **at(document, key),
+                found=found[0],
+                required="ECC",
+            )
+
+
+@rule("D116", NOTE)
+def datacenter_network(submitter: Submitter, round: Round) -> Iterator[Problem]:
+    """The descriptions of datacenter systems say how they are connected.
+
+    Why: a datacenter system must be able to receive the queries that it answers.
+    Fix: name the network, the number and rate of its cards, and the topology.
+    Source: inference_rules.adoc, datacenter bandwidth; submission_rules.adoc, host_networking.
+    """
+    silent = {}
+    for system in submitter.systems:
+        keys = [k for k in _NETWORK if system.fields.get(k) and is_nothing(system.fields[k])]
+        if keys and "datacenter" in (system.category or "") and system.document is not None:
+            silent[system.name] = system, system.document, keys
+    if silent:
+        first, document, keys = next(iter(silent.values()))
+        more = f" (and {len(silent) - 1} more systems)" if len(silent) > 1 else ""
+        yield Problem(
+            f"found {shown(first.fields[keys[0]])} in {listed(keys)} of {first.name}{more}; "
+            "expected how a datacenter system is connected",
+            **at(document, keys[0]),
+            found=first.fields[keys[0]],
+            required="how it is connected",
+            results=tuple(key for system, _, _ in silent.values() for key in system.results),
+            count=len(silent),
+        )
