@@ -27,6 +27,8 @@ from checker.parse.reading import (
 
 MARKER = b":::MLLOG "
 _SET_HEAD = b'{"key": "loaded_qsl_set", "value": '
+_NEXT = b"\n" + MARKER
+_SET_START = _NEXT + _SET_HEAD
 _SET_TAIL = b', "time_ms":'
 _LONG = 4096
 _KEEP_PER_KEY = 10_000
@@ -68,7 +70,7 @@ class Entry(msgspec.Struct, gc=False):
         """The logged value; decoded on first use."""
         found = self.decoded
         if found is _UNSET:
-            found = self.decoded = _decode(bytes(self.raw))
+            found = self.decoded = _decode(self.raw)
             self.raw = _NULL
         return found
 
@@ -103,14 +105,18 @@ class Entry(msgspec.Struct, gc=False):
         return self.metadata.tid
 
 
-def _decode(raw: bytes) -> Any:
+_value_of = msgspec.json.Decoder().decode
+
+
+def _decode(raw: msgspec.Raw) -> Any:
     try:
-        value = msgspec.json.decode(raw)
+        value = _value_of(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        text = bytes(raw)
         try:
-            value = json.loads(raw)
+            value = json.loads(text)
         except (ValueError, RecursionError):
-            return raw.decode("utf-8", "backslashreplace")
+            return text.decode("utf-8", "backslashreplace")
     if isinstance(value, int) and abs(value) > 10**300:
         # No LoadGen writes it, and arithmetic with it would raise.
         return math.inf if value > 0 else -math.inf
@@ -154,6 +160,7 @@ class DetailLog:
     size: int = 0
     error_count: int = 0
     pids: set[int] = field(default_factory=set)
+    lengths: dict[int, int] = field(default_factory=dict)
     unusable: set[str] = field(default_factory=set)
 
     def __bool__(self) -> bool:
@@ -212,6 +219,18 @@ class DetailLog:
         self.refuse(key, "a whole number")
         return None
 
+    def length(self, key: str) -> int | None:
+        """The length of the last value, which is not decoded for it where it was counted before.
+
+        None when it is no list.
+        """
+        entry = self.entry(key)
+        if entry is None:
+            return None
+        if entry.line in self.lengths:
+            return self.lengths[entry.line]
+        return len(entry.value) if isinstance(entry.value, list) else None
+
     def text(self, key: str) -> str | None:
         """The last value as text, None when it is no string."""
         value = self.get(key)
@@ -256,7 +275,7 @@ def read_detail(file: File) -> DetailLog:
             data = read_bytes(file, _WHOLE_FILE)
             if _read_whole(log, data):
                 return log
-            lines: Iterator[bytes] = iter(data.split(b"\n"))
+            lines: Iterator[bytes] = iter(data.removesuffix(b"\n").split(b"\n"))
         else:
             lines = read_lines(file)
         _read_lines(log, lines)
@@ -280,18 +299,10 @@ def _read_whole(log: DetailLog, data: bytes) -> bool:
     """
     if not data.startswith(MARKER):
         return False
-    body = data[:-1] if data.endswith(b"\n") else data
+    body, cut = _without_sets(data[:-1] if data.endswith(b"\n") else data)
     if body.endswith(b"\r"):
         return False
-    lines = body.split(b"\n:::MLLOG ")
-    lines[0] = lines[0][len(MARKER) :]
-    cut: list[tuple[int, msgspec.Raw]] = []
-    for index, line in enumerate(lines):
-        if len(line) > _LONG and line.startswith(_SET_HEAD):
-            at = line.rfind(_SET_TAIL)
-            if at > 0 and _is_index_list(line[len(_SET_HEAD) : at]):
-                cut.append((index, msgspec.Raw(line[len(_SET_HEAD) : at])))
-                lines[index] = _SET_HEAD + b"0" + line[at:]
+    lines = body[len(MARKER) :].split(b"\n:::MLLOG ")
     joined = b"\n".join(lines)
     if joined.count(b"\n") != len(lines) - 1:
         return False
@@ -301,8 +312,9 @@ def _read_whole(log: DetailLog, data: bytes) -> bool:
         return False
     if len(records) != len(lines):
         return False
-    for index, raw in cut:
+    for index, raw, count in cut:
         records[index].raw = raw
+        log.lengths[index + 1] = count
     entries = log.entries
     pids = log.pids
     # What `add` does, written out: this loop sees every record of every log.
@@ -322,17 +334,42 @@ def _read_whole(log: DetailLog, data: bytes) -> bool:
     return True
 
 
-def _is_index_list(raw: bytes) -> bool:
-    """Whether bytes are one list of whole numbers, as LoadGen writes it; no other may be cut out."""
-    commas = raw.count(b",")
-    blanks = raw.count(b" ")
-    return (
-        raw.startswith(b"[") and raw.endswith(b"]") and not raw.translate(None, b"0123456789, []")
-        and raw.count(b"[") == raw.count(b"]") == 1
-        and (blanks == 0 or blanks == commas == raw.count(b", "))
-        and b",," not in raw and b", ," not in raw and b"[," not in raw
-        and b",]" not in raw and b", ]" not in raw
-    )  # fmt: skip
+def _without_sets(data: bytes) -> tuple[bytes, list[tuple[int, msgspec.Raw, int]]]:
+    """The log with each long ``loaded_qsl_set`` written as 0; the sets, by record, with their length."""
+    start = data.find(_SET_START)
+    if start < 0:
+        return data, []
+    pieces: list[bytes] = []
+    cut: list[tuple[int, msgspec.Raw, int]] = []
+    done = records = 0
+    while start >= 0:
+        begin = start + len(_SET_START)
+        end = data.find(b"\n", begin)
+        at = data.rfind(_SET_TAIL, begin, end if end >= 0 else len(data))
+        count = _indices(raw := data[begin:at]) if at - begin > _LONG else None
+        if count is not None:
+            pieces += data[done:begin], b"0"
+            records += pieces[-2].count(_NEXT)
+            cut.append((records, msgspec.Raw(raw), count))
+            done = begin = at
+        start = data.find(_SET_START, begin)
+    return b"".join([*pieces, data[done:]]), cut
+
+
+def _indices(raw: bytes) -> int | None:
+    """The length of a list of whole numbers as LoadGen writes it; None: something else.
+
+    What is left without digits must be the brackets and separators of one spelling, and no
+    separator may follow another.
+    """
+    if not (raw[:1] == b"[" and raw[-1:] == b"]" and raw[1:2].isdigit() and raw[-2:-1].isdigit()):
+        return None
+    left = raw.translate(None, b"0123456789")
+    for separator in (b", ", b","):
+        count = (len(left) - 2) // len(separator)
+        if left == b"[" + separator * count + b"]":
+            return None if b"," + separator[1:] + b"," in raw else count + 1
+    return None
 
 
 def _read_lines(log: DetailLog, lines: Iterator[bytes]) -> None:

@@ -53,12 +53,15 @@ def setting_name(name: str) -> str:
     return _SETTING_NAMES.get(name) or re.sub(r"\s*\((ms|ns)\)$", r"_\1", name)
 
 
+_WHOLE = re.compile(r"[+-]?\d{1,30}")
+
+
 def plain_value(text: str) -> Any:
     """A value as written, typed: booleans, integers, floats; everything else stays text."""
     low = text.lower()
     if low in ("true", "false"):
         return low == "true"
-    if re.fullmatch(r"[+-]?\d{1,30}", text):
+    if _WHOLE.fullmatch(text):
         return int(text)
     try:
         return float(text)

@@ -6,7 +6,9 @@ the two can be compared; labels that have no such key are left out.
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +68,7 @@ _ESTIMATE = re.compile(
     r"Early stopping (\d{1,3}(?:\.\d{1,9})?)th percentile estimate: (\d{1,20})\b"
 )
 _COUNT = re.compile(r"^(No|\d{1,20}) (ERRORS?|errors|warnings?) encountered")
+_LABEL = 100  # a longer label is not LoadGen's, and not remembered
 _YES = {"yes": True, "no": False}
 
 
@@ -115,14 +118,14 @@ def read_summary(file: File) -> SummaryLog:
     for number, raw in lines_of(text):
         log.lines = number
         line = raw.strip()
-        if not line or set(line) == {"="}:
+        if not line.strip("="):
             if not line:
                 recommending = False
             continue
         if line in ("MLPerf Results Summary", "Additional Stats", "Test Parameters Used"):
             section = line
             continue
-        counted = _COUNT.match(line)
+        counted = _COUNT.match(line) if "encountered" in line else None
         if counted:
             count = 0 if counted.group(1) == "No" else int(counted.group(1))
             if counted.group(2).lower().startswith("err"):
@@ -136,7 +139,7 @@ def read_summary(file: File) -> SummaryLog:
         if recommending and line.startswith("*"):
             log.recommendations.append(line.lstrip("* "))
             continue
-        estimate = _ESTIMATE.search(line)
+        estimate = _ESTIMATE.search(line) if "Early stopping" in line else None
         if estimate:
             log.estimates.append((float(estimate.group(1)), int(estimate.group(2)), number))
             continue
@@ -150,15 +153,17 @@ def read_summary(file: File) -> SummaryLog:
         label, value = label.strip(), value.strip()
         if not colon:
             continue
-        headline = _HEADLINE.match(label)
+        headline = _HEADLINE.match(label) if "th percentile" in label else None
         if headline:
             typed = plain_value(value)
             if isinstance(typed, int):
                 log.headline_percentile = (float(headline.group(1)), typed, number)
             continue
-        key, typed = _translate(section, block, label, value, multistream)
+        meaning = _meaning if len(label) <= _LABEL else _meaning.__wrapped__
+        key, read = meaning(section, multistream and block == "per_query", label)
         if key is None:
             continue
+        typed = read(value)
         if key == "effective_scenario":
             multistream = typed == "MultiStream"
         known = log.values.get(key)
@@ -184,45 +189,45 @@ def read_summary(file: File) -> SummaryLog:
     return log
 
 
-def _translate(
-    section: str, block: str, label: str, value: str, multistream: bool
-) -> tuple[str | None, Any]:
-    typed: Any = plain_value(value)
+def _yes(value: str) -> Any:
+    known = _YES.get(value.lower())
+    return plain_value(value) if known is None else known
+
+
+@functools.lru_cache(maxsize=4096)
+def _meaning(section: str, per_query: bool, label: str) -> tuple[str | None, Callable[[str], Any]]:
+    """The detail log's key for a label, None where it has none, and how its value is read."""
     if section == "Test Parameters Used":
         if label in _PARAMETERS:
-            return f"effective_{label}", typed
-        return _PARAMETER_UNITS.get(label), typed
+            return f"effective_{label}", plain_value
+        return _PARAMETER_UNITS.get(label), plain_value
     known = _LABELS.get(label)
     if known is not None:
         if known == "effective_scenario":
-            return known, canonical_scenario(value)
+            return known, canonical_scenario
         if known == "effective_test_mode":
-            return known, canonical_mode(value)
-        if known == "result_validity":
-            return known, value
-        if known == "sut_name":
-            return known, value
-        if known.endswith("_met"):
-            return known, _YES.get(value.lower(), typed)
-        return known, typed
-    per_query = multistream and block == "per_query"
+            return known, canonical_mode
+        if known in ("result_validity", "sut_name"):
+            return known, str
+        return known, _yes if known.endswith("_met") else plain_value
     simple = _LATENCY.match(label)
     if simple:
         which = simple.group(1).lower()
-        return (
-            f"result_{which}_query_latency_ns" if per_query else f"result_{which}_latency_ns"
-        ), typed
+        each = "query_latency_ns" if per_query else "latency_ns"
+        return f"result_{which}_{each}", plain_value
     many = _PERCENTILE.match(label)
-    if many:
-        percent, what = many.group(1), many.group(2)
-        if what == "first token latency":
-            return f"result_first_token_{percent}_percentile_latency_ns", typed
-        if what == "time to output token":
-            return f"result_time_per_output_token_{percent}_percentile_ns", typed
-        if per_query:
-            return f"result_{percent}_percentile_per_query_latency_ns", typed
-        return f"result_{percent}_percentile_latency_ns", typed
-    return None, None
+    if many is None:
+        return None, plain_value
+    percent, what = many.group(1), many.group(2)
+    if what == "first token latency":
+        key = f"result_first_token_{percent}_percentile_latency_ns"
+    elif what == "time to output token":
+        key = f"result_time_per_output_token_{percent}_percentile_ns"
+    elif per_query:
+        key = f"result_{percent}_percentile_per_query_latency_ns"
+    else:
+        key = f"result_{percent}_percentile_latency_ns"
+    return key, plain_value
 
 
 def into_detail(summary: SummaryLog, detail: DetailLog) -> None:

@@ -193,10 +193,10 @@ def offline_rate_by_clock(run: PerformanceRun | ComplianceRun, round: Round) -> 
 
 def _padded(detail: DetailLog, per_query: int) -> list[int]:
     """The samples of Offline's query as logged and padded: LoadGen before 5.0 logs them unpadded."""
-    loaded = detail.get("loaded_qsl_set")
+    loaded = detail.length("loaded_qsl_set")
     found = [per_query]
-    if isinstance(loaded, list) and loaded:
-        found.append(math.ceil(per_query / len(loaded)) * len(loaded))
+    if loaded:
+        found.append(math.ceil(per_query / loaded) * loaded)
     return found
 
 

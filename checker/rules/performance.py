@@ -892,9 +892,9 @@ def _offline_arithmetic(run: Run, detail: DetailLog) -> Iterator[Problem]:
     # multiple of the loaded set, and some versions log the samples as queries too.
     samples = per_query
     candidates = {samples}
-    loaded = detail.get("loaded_qsl_set")
-    if isinstance(loaded, list) and loaded:
-        candidates.add(math.ceil(samples / len(loaded)) * len(loaded))
+    loaded = detail.length("loaded_qsl_set")
+    if loaded:
+        candidates.add(math.ceil(samples / loaded) * loaded)
     counted = detail.integer("result_query_count")
     if counted is not None and counted != 1:
         yield _disagree(run, "result_query_count", counted, 1, "Offline, which issues one query,")

@@ -1,0 +1,165 @@
+"""The quick readers of logs and the plain ones say the same of sound and of damaged logs."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from checker.accuracy import log as accuracy_log
+from checker.parse import detail
+from checker.parse.reading import File
+from tests.checker.parse.test_fuzz import _DETAIL, _parse, mutated
+
+_SET = b":::MLLOG " + detail._SET_HEAD
+_LONG_SET = b"[" + b", ".join(b"%d" % n for n in range(40)) + b"]"
+_REST = (
+    b', "time_ms": 1.5, "namespace": "mlperf::logging", "event_type": "POINT_IN_TIME", '
+    b'"metadata": {"is_error": false, "is_warning": false, "file": "logging.cc", "line_no": 7, '
+    b'"pid": 12, "tid": 12}}'
+)
+_LINES = _DETAIL.splitlines()
+_WITH_SET = b"\n".join([*_LINES[:5], _SET + _LONG_SET + _REST, *_LINES[5:]]) + b"\n"
+_COMPACT = _WITH_SET.replace(_LONG_SET, _LONG_SET.replace(b" ", b""))
+
+EXAMPLES = int(os.environ.get("ASSAY_EXAMPLES", "300"))
+"""Nightly: 10,000."""
+
+SETS = st.sampled_from(
+    [
+        _LONG_SET,
+        _LONG_SET.replace(b"17, ", b"17, , ", 1),
+        _LONG_SET.replace(b"17, 18", b"17 18", 1),
+        _LONG_SET.replace(b"17, ", b"17,", 1),
+        _LONG_SET.replace(b"17", b"1\x007", 1),
+        _LONG_SET.replace(b"17", b"[17]", 1),
+        _LONG_SET.replace(b"[0", b"0[", 1),
+        _LONG_SET.replace(b"[0, ", b"[, ", 1),
+        _LONG_SET.replace(b"39]", b"]", 1),
+        _LONG_SET.replace(b"39]", b"39]]", 1),
+        _LONG_SET.replace(b"17", b'17"', 1),
+        _LONG_SET.replace(b"17", b"17e2", 1),
+        _LONG_SET.replace(b"17", b"-17", 1),
+        _LONG_SET[:-1],
+        b"[" * 50 + b"]" * 50,
+        b'"' + b"x" * 50 + b'"',
+        b"0",
+    ]
+)
+
+
+@contextmanager
+def _replaced(module: Any, name: str, value: Any) -> Iterator[None]:
+    before = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, before)
+
+
+def _told(log: detail.DetailLog) -> Any:
+    """Everything that a rule can see of a detail log."""
+    return (
+        {
+            key: [
+                (e.value, e.line, e.time_ms, e.is_error, e.is_warning, e.source, e.source_line, e.pid)
+                for e in entries
+            ]
+            for key, entries in log.entries.items()
+        },
+        [(e.key, e.line) for e in log.errors],
+        log.error_count,
+        log.faults,
+        log.lines,
+        log.pids,
+        log.format,
+        {key: log.length(key) for key in log.entries},
+    )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def short_sets() -> Iterator[None]:
+    """Sets count as long from 16 bytes on, so that what fails can be read."""
+    with _replaced(detail, "_LONG", 16):
+        yield
+
+
+def _same_detail(content: bytes) -> None:
+    quick = repr(_told(_parse(detail.read_detail, content)))
+    with _replaced(detail, "_read_whole", lambda log, data: False):
+        plain = repr(_told(_parse(detail.read_detail, content)))
+    assert quick == plain
+
+
+@pytest.mark.parametrize("content", [_WITH_SET, _COMPACT, _WITH_SET * 2, _DETAIL])
+def test_sound_logs_are_read_the_quick_way(content: bytes) -> None:
+    log = detail.DetailLog("f")
+    assert detail._read_whole(log, content)
+    _same_detail(content)
+    if content != _DETAIL:
+        assert log.lengths[6] == 40
+        assert all(entry.decoded is detail._UNSET for entry in log.entries["loaded_qsl_set"])
+
+
+@settings(max_examples=EXAMPLES)
+@given(mutated(_WITH_SET))
+@example(_WITH_SET.replace(b"\n", b"\r\n"))
+@example(b"\xef\xbb\xbf" + _WITH_SET)
+@example(_WITH_SET.decode().encode("utf-16"))
+def test_damaged_detail_logs(content: bytes) -> None:
+    _same_detail(content)
+
+
+@settings(max_examples=EXAMPLES)
+@given(SETS, SETS)
+def test_damaged_sets(one: bytes, two: bytes) -> None:
+    lines = [*_LINES[:5], _SET + one + _REST, *_LINES[5:9], _SET + two + _REST, *_LINES[9:]]
+    _same_detail(b"\n".join(lines) + b"\n")
+
+
+_RECORD = b'{ "seq_id" : %d, "qsl_idx" : %d, "data" : "%s" },\n'
+_TOKENS = (
+    b'{ "seq_id" : %d, "qsl_idx" : %d, "data" : "%s", "token_data" : "0B000000", '
+    b'"token_count" : 2 },\n'
+)
+_ACCURACY = (
+    b"[\n"
+    + b"".join(
+        (_RECORD if n % 3 else _TOKENS) % (n, 40 - n, b"0B000000%02X000000" % n) for n in range(40)
+    )
+    + b"]\n"
+)
+
+
+class _Never:
+    """A pattern that matches nowhere."""
+
+    match: Callable[..., None] = staticmethod(re.compile(b"(?!)").match)  # type: ignore[assignment]
+
+
+def _records(content: bytes) -> Any:
+    reader = accuracy_log.LogReader(io.BytesIO(content), chunk=512)
+    return list(reader), reader.problems, reader.truncated, reader.records
+
+
+@settings(max_examples=EXAMPLES)
+@given(mutated(_ACCURACY))
+@example(_ACCURACY)
+@example(_ACCURACY[:900] + accuracy_log.GAP + _ACCURACY[-700:])
+def test_accuracy_logs(content: bytes) -> None:
+    quick = _records(content)
+    with _replaced(accuracy_log, "_BEFORE_DATA", _Never()):
+        assert _records(content) == quick
+
+
+def test_a_file_is_needed_for_nothing(tmp_path: Any) -> None:
+    """A log that is not there is a fault, whichever way it would be read."""
+    assert detail.read_detail(File("x", str(tmp_path / "none"), 5)).faults[0].kind == "missing"
