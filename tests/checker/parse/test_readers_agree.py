@@ -70,7 +70,16 @@ def _told(log: detail.DetailLog) -> Any:
     return (
         {
             key: [
-                (e.value, e.line, e.time_ms, e.is_error, e.is_warning, e.source, e.source_line, e.pid)
+                (
+                    e.value,
+                    e.line,
+                    e.time_ms,
+                    e.is_error,
+                    e.is_warning,
+                    e.source,
+                    e.source_line,
+                    e.pid,
+                )
                 for e in entries
             ]
             for key, entries in log.entries.items()
