@@ -1,0 +1,187 @@
+"""Commands ended at random moments by INT, TERM and KILL: nothing lost, left over or claimed.
+
+A few moments for each by default; ASSAY_KILLS=50 for as many as a release is tried with.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checker.accuracy.truncate import MARK
+from schemas.report import decode
+from tests.checker.test_archive import pack
+from tests.conftest import Grow
+from tests.trees import GoodTree
+
+ROOT = Path(__file__).parents[2]
+MOMENTS = int(os.environ.get("ASSAY_KILLS", "4"))
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+DEMO: dict[str, Any] = {"round": "demo", "benchmark": "digits", "category": "datacenter"}
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+
+
+class Victim:
+    """A command that can be killed, and the processes that carry its mark."""
+
+    def __init__(self, scratch: Path, *arguments: str) -> None:
+        scratch.mkdir(exist_ok=True)
+        self.scratch = scratch
+        self.mark = f"ASSAY_MARK={scratch}"
+        self.command = [sys.executable, "-P", "-m", "assay", *arguments]
+        self.environment = {
+            **os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(scratch), "ASSAY_MARK": str(scratch),
+        }  # fmt: skip
+
+    def run(self) -> float:
+        """To its end; how long it took in seconds."""
+        began = time.monotonic()
+        done = subprocess.run(self.command, env=self.environment, capture_output=True, timeout=300)
+        assert done.returncode in (0, 1), done.stderr
+        return time.monotonic() - began
+
+    def kill(self, number: int, after: float) -> int:
+        """Start, send a signal after so many seconds, wait for the end of all; exit status."""
+        process = subprocess.Popen(
+            self.command, env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        time.sleep(after)
+        process.send_signal(number)
+        status = process.wait(timeout=60)
+        end = time.monotonic() + 10
+        while self.left() and time.monotonic() < end:
+            time.sleep(0.02)
+        assert self.left() == [], "processes are left"
+        return status
+
+    def left(self) -> list[str]:
+        """Processes of the command that still run."""
+        found = []
+        for place in Path("/proc").glob("[0-9]*"):
+            try:
+                if self.mark.encode() in (place / "environ").read_bytes().split(b"\0"):
+                    found.append((place / "cmdline").read_text().replace("\0", " "))
+            except OSError:
+                continue
+        return [text for text in found if text]
+
+
+def _each(victim: Victim, after: Callable[[int], None], seed: int) -> None:
+    """Kill at random moments, and see after each."""
+    length = victim.run()
+    chance = random.Random(seed)
+    for number in SIGNALS:
+        for _ in range(MOMENTS):
+            status = victim.kill(number, chance.uniform(0, length * 1.05))
+            assert status in (0, 1, 128 + number, -number)
+            after(number)
+
+
+def test_check_of_an_archive(grow: Grow, tmp_path: Path) -> None:
+    packed = pack(grow(**DEMO).root, tmp_path / "mine.tar.gz")
+    output = tmp_path / "out" / "report.json"
+    output.parent.mkdir()
+    victim = Victim(
+        tmp_path / "scratch", "check", str(packed), "--jobs", "2", "--output", str(output)
+    )
+
+    def after(number: int) -> None:
+        if number != signal.SIGKILL:
+            assert list(victim.scratch.iterdir()) == []
+        decode(output.read_bytes())
+        assert list(output.parent.iterdir()) == [output]
+
+    _each(victim, after, 1)
+    victim.run()
+    assert list(victim.scratch.iterdir()) == [], "the next check removes what a killed one left"
+
+
+def test_report(grow: Grow, tmp_path: Path) -> None:
+    from schemas.report import encode
+
+    saved, page = tmp_path / "report.json", tmp_path / "out" / "report.html"
+    page.parent.mkdir()
+    saved.write_bytes(encode(grow(**DEMO).check()))
+    victim = Victim(tmp_path / "scratch", "report", str(saved), "--output", str(page))
+
+    def after(number: int) -> None:
+        assert page.read_text().rstrip().endswith("</html>")
+        assert list(page.parent.iterdir()) == [page]
+
+    _each(victim, after, 2)
+
+
+def test_truncate(grow: Grow, tmp_path: Path) -> None:
+    tree = grow(**DEMO)
+    logs = [p for p in tree.files() if p.endswith("accuracy/mlperf_log_accuracy.json")]
+    for path in logs:
+        content = (tree.root / path).read_bytes()
+        (tree.root / path).write_bytes(content.rstrip()[:-1] + b" " * 3_000_000 + b"]\n")
+        scores = (tree.root / path).with_name("accuracy.txt")
+        if scores.exists():
+            lines = scores.read_text().splitlines(keepends=True)
+            scores.write_text("".join(line for line in lines if "hash" not in line))
+    fresh = {p: (tree.root / p).read_bytes() for p in tree.files()}
+    backup = tmp_path / "backup"
+    victim = Victim(tmp_path / "scratch", "truncate", str(tree.root), "--backup", str(backup))
+
+    def reset() -> None:
+        shutil.rmtree(backup, ignore_errors=True)
+        for path, content in fresh.items():
+            (tree.root / path).write_bytes(content)
+
+    def after(number: int) -> None:
+        assert set(tree.files()) >= set(fresh), "a file is lost"
+        for path in logs:
+            _whole_or_kept(tree, path, fresh[path], backup)
+        victim.run()
+        for path in logs:
+            assert MARK in (tree.root / path).read_bytes()
+            assert (backup / path).read_bytes() == fresh[path]
+        assert not [p for p in (*tree.root.rglob("*"), *backup.rglob("*")) if ".part" in p.name]
+        reset()
+
+    reset()
+    length = victim.run()
+    chance = random.Random(3)
+    for number in SIGNALS:
+        for _ in range(MOMENTS):
+            reset()
+            victim.kill(number, chance.uniform(0, length * 1.05))
+            after(number)
+
+
+def _whole_or_kept(tree: GoodTree, path: str, content: bytes, backup: Path) -> None:
+    now = (tree.root / path).read_bytes()
+    assert now == content or (MARK in now and (backup / path).read_bytes() == content)
+
+
+def test_run(tmp_path: Path) -> None:
+    """A measurement that was ended leaves no process and no result."""
+    out = tmp_path / "submission"
+    victim = Victim(
+        tmp_path / "scratch", "run", "--benchmark", "digits", "--round", "demo", "--scenario", "Offline",
+        "--min-duration", "1", "--out", str(out), "--overwrite", "--no-progress",
+    )  # fmt: skip
+    length = victim.run()
+    chance = random.Random(4)
+    for number in SIGNALS:
+        for _ in range(max(1, MOMENTS // 4)):
+            shutil.rmtree(out, ignore_errors=True)
+            shutil.rmtree(out.with_name("submission.runs"), ignore_errors=True)
+            victim.kill(number, chance.uniform(0.2, length * 0.9))
+            results = list(out.rglob("mlperf_log_detail.txt")) if out.exists() else []
+            assert {p.parent.parent.name for p in results} in (set(), {"performance", "Offline"}), (
+                "half a result"
+            )
