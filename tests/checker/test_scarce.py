@@ -1,0 +1,112 @@
+"""What a machine or its user lacks: memory, permission, a steady clock; and very many results."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checker.verdict import in_order, summarise, with_verdicts
+from schemas.report import Finding, Result
+from tests.conftest import Grow
+
+ROOT = Path(__file__).parents[2]
+DEMO: dict[str, Any] = {"round": "demo", "benchmark": "digits", "category": "datacenter"}
+CHECK = (
+    "import sys\nfrom checker.engine import Options, check\nfrom schemas.report import encode\n"
+    "sys.stdout.buffer.write(encode(check(sys.argv[1], Options(jobs=int(sys.argv[2])))))"
+)
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sets limits, changes the user")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_files_that_another_user_may_not_read(grow: Grow, tmp_path: Path) -> None:
+    """Each unreadable file and folder is an error at its place, and the rest is judged."""
+    tree = grow(**DEMO)
+    for place in (tree.root, *tree.root.rglob("*"), *tree.root.parents):
+        if place.is_relative_to(tmp_path.parents[2]) and place != tmp_path.parents[2]:
+            place.chmod(0o755 if place.is_dir() else 0o644)
+    log = tree.result("Offline").detail
+    log.chmod(0)
+    # Everything is imported as root: the other user may not be able to read this Python.
+    code = CHECK.replace(
+        "sys.stdout", "check(sys.argv[1])\nimport os\nos.setuid(65534)\nsys.stdout", 1
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tree.root), "1"], capture_output=True, timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()
+    from schemas.report import decode
+
+    report = decode(done.stdout)
+    named = [f for f in report.findings if f.path == tree.relative(log) and f.severity == "error"]
+    assert [f.rule for f in named] == ["X002"] and "Permission denied" in named[0].message
+    assert {r.scenario: r.status for r in report.results} == {
+        "Offline": "invalid",
+        "Server": "valid",
+    }
+
+
+@pytest.mark.parametrize("mib", [300, 600])
+def test_little_memory_is_never_a_pass(mib: int, grow: Grow) -> None:
+    """With too little address space a check ends with status 2 or with the right verdicts."""
+    tree = grow(**DEMO)
+    tree.set_log(tree.result("Offline").detail, "effective_min_duration_ms", 1)
+    log = tree.result("Server").detail
+    with log.open("ab") as stream:
+        stream.truncate(log.stat().st_size + 40_000_000)
+    limit = mib << 20
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "assay", "check", str(tree.root), "--jobs", "1", "--quiet"],
+        capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )  # fmt: skip
+    assert done.returncode in (1, 2), done.stderr
+    assert "OK" not in done.stdout
+
+
+def test_a_clock_that_jumps(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No verdict follows from this machine's clock: neither a jump nor 1970 changes a report."""
+    from schemas.report import encode
+
+    tree = grow(**DEMO)
+    before = encode(tree.check())
+    for now in (0.0, 4e9):
+        monkeypatch.setattr(time, "time", lambda now=now: now)
+        assert encode(tree.check()) == before
+
+
+def test_a_hundred_thousand_results() -> None:
+    """Verdicts of many results with as many findings: right, and in seconds."""
+    count = 100_000
+    rows = [_row(n) for n in range(count)]
+    findings = [
+        Finding("P102", "run-valid", "error", f"m{n}", f"p/{n}", results=(_key(n),), invalidates=(_key(n),))
+        for n in range(0, count, 2)
+    ]  # fmt: skip
+    began = time.monotonic()
+    judged = with_verdicts(rows, in_order([*findings, *findings]))
+    summary = summarise(judged, findings)
+    assert (summary.results, summary.valid, summary.errors) == (count, count // 2, count // 2)
+    assert [r.status for r in judged[:4]] == ["invalid", "valid", "invalid", "valid"]
+    assert time.monotonic() - began < 30
+
+
+def _key(number: int) -> str:
+    return f"closed/Acme/box{number}/digits/Offline"
+
+
+def _row(number: int) -> Result:
+    return Result(
+        "closed", "Acme", f"box{number}", "digits", "digits", "Offline", None, "valid", None, [],
+        None, None, f"p/{number}", 0, key=_key(number),
+    )  # fmt: skip
