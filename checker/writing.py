@@ -52,7 +52,11 @@ def replace_file(path: Path, content: bytes) -> None:
         stream.write(content)
         if mode is not None and hasattr(os, "fchmod"):
             os.fchmod(stream.fileno(), mode)
-        named().replace(path)
+        # A fixed name: what a process leaves that is killed here, the next one replaces.
+        part = path.with_name(f".{path.name[:200]}.part")
+        with contextlib.suppress(OSError):
+            part.unlink()
+        named(part).replace(path)
 
 
 @contextmanager
@@ -63,17 +67,18 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     """
     with _nameless(path) as (stream, named):
         yield stream
-        part = named()
-        try:
-            os.link(part, path, follow_symlinks=False)
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without hard links
-            if os.path.lexists(path):
+        part = named(path)
+        if part != path:
+            try:
+                os.link(part, path, follow_symlinks=False)
+            except FileExistsError:
                 raise
-            part.rename(path)
-        else:
-            part.unlink()
+            except OSError:  # a file system without hard links
+                if os.path.lexists(path):
+                    raise
+                part.rename(path)
+            else:
+                part.unlink()
     if hasattr(os, "O_DIRECTORY"):
         with contextlib.suppress(OSError):  # some file systems cannot
             folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -84,7 +89,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _nameless(path: Path) -> Iterator[tuple[BinaryIO, Callable[[], Path]]]:
+def _nameless(path: Path) -> Iterator[tuple[BinaryIO, Callable[[Path], Path]]]:
     """A stream beside ``path``, and what gives it a name there when it is complete.
 
     Where the system can, it has no name until then: a killed process leaves nothing behind.
@@ -93,16 +98,16 @@ def _nameless(path: Path) -> Iterator[tuple[BinaryIO, Callable[[], Path]]]:
     made = [part] if part is not None else []
     with os.fdopen(handle, "wb") as stream:
 
-        def named() -> Path:
+        def named(place: Path) -> Path:
             stream.flush()
             os.fsync(stream.fileno())
             if not made:
-                made.append(_part(path))
                 own = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY)
                 try:
-                    os.link(str(stream.fileno()), made[0], src_dir_fd=own, follow_symlinks=True)
+                    os.link(str(stream.fileno()), place, src_dir_fd=own, follow_symlinks=True)
                 finally:
                     os.close(own)
+                made.append(place)
             return made[0]
 
         try:
