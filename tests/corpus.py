@@ -23,13 +23,35 @@ def corpus_root() -> Path | None:
     return root.resolve() if (root / "corpus").is_dir() else None
 
 
-def corpus_rounds() -> list[str]:
-    """The rounds of which there are submissions, oldest first."""
+FOLDERS = ("corpus", "corpus2")
+"""Whole submissions; results rebuilt from single published files, with placeholders in them."""
+
+
+def _archives(folders: tuple[str, ...]) -> dict[str, Path]:
     root = corpus_root()
     if root is None:
-        return []
-    names = [p.name.removesuffix(".tar.xz") for p in (root / "corpus").glob("v*.tar.xz")]
+        return {}
+    found = [path for folder in folders for path in (root / folder).glob("v*.tar.xz")]
+    return {path.name.removesuffix(".tar.xz"): path for path in found}
+
+
+def corpus_rounds(*, rebuilt: bool = False) -> list[str]:
+    """The rounds of which there are submissions, oldest first; ``rebuilt``: those of corpus2 too."""
+    names = _archives(FOLDERS if rebuilt else FOLDERS[:1])
     return sorted(names, key=lambda n: [int(part) for part in n[1:].split(".")])
+
+
+def is_rebuilt(name: str) -> bool:
+    """Whether a round's tree holds placeholders, on which findings prove nothing."""
+    return name in _archives(FOLDERS[1:])
+
+
+def golden_of(name: str) -> Path:
+    """What was published of a round: ``corpus2/golden`` replaces ``golden``."""
+    root = corpus_root()
+    assert root is not None
+    newer = root / "corpus2" / "golden" / f"{name}.jsonl"
+    return newer if newer.is_file() else root / "golden" / f"{name}.jsonl"
 
 
 def _cache() -> Path:
@@ -40,10 +62,9 @@ def _cache() -> Path:
 
 def unpacked(name: str) -> Path:
     """The tree of one round. Safe when several processes ask at once."""
-    root = corpus_root()
-    if root is None:
+    if corpus_root() is None:
         raise FileNotFoundError("no corpus: set ASSAY_CORPUS to a folder that holds corpus/")
-    archive = root / "corpus" / f"{name}.tar.xz"
+    archive = _archives(FOLDERS)[name]
     stamp = hashlib.sha256(f"{archive}{archive.stat().st_size}".encode()).hexdigest()[:12]
     target = _cache() / f"{name}-{stamp}"
     if target.is_dir():
