@@ -46,7 +46,7 @@ def sampling_seed(
             yield _setting(run, one)
 
 
-@rule("C114", WARNING, divisions=JUDGED, when=has_tests)
+@rule("C114", WARNING, divisions=JUDGED, when=has_tests, cases={"no test": ERROR})
 def audit_settings(
     run: ComplianceRun, round: Round, detail: DetailLog, evidence: Evidence
 ) -> Iterator[Problem]:
@@ -71,6 +71,7 @@ def audit_settings(
             path=run.detail_path,
             line=wrong[0].line,
             count=len(wrong),
+            case="no test" if any(one.key in audit.NEEDED for one in wrong) else None,
         )
 
 
@@ -270,7 +271,7 @@ def test_run_is_its_own(result: Result, round: Round, main: PerformanceRun) -> I
 
 
 @rule(
-    "C128", WARNING, divisions=JUDGED, when=has_tests, cases={"build": NOTE, "data set": ERROR},
+    "C128", WARNING, divisions=JUDGED, when=has_tests, cases={"build": NOTE, "system": WARNING, "data set": ERROR},
     needs={"main": "result.performance.detail"},
 )  # fmt: skip
 def test_run_same_system(
@@ -284,7 +285,7 @@ def test_run_same_system(
     """
     # TEST07 has a data set of its own.
     data = () if run.test == "TEST07" else ("qsl_name", "qsl_reported_total_count")
-    for keys, case in ((data, None), (("sut_name", "loadgen_version"), "build")):
+    for keys, case in ((data, None), (("sut_name",), "system"), (("loadgen_version",), "build")):
         pairs = [(key, detail.get(key), main.get(key)) for key in keys]
         pairs = [(key, a, b) for key, a, b in pairs if a is not None and b is not None and a != b]
         if not pairs:
