@@ -36,8 +36,8 @@ def test_performance(test: ComplianceTest, round: Round, speed: Comparison) -> I
 
 
 @rule(
-    "C122", WARNING, divisions=JUDGED, when=has_tests,
-    cases={"own score": ERROR, "no score": WARNING, "verdict": ERROR},
+    "C122", ERROR, divisions=JUDGED, when=has_tests,
+    cases={"own score": ERROR, "reference": WARNING, "no score": WARNING, "verdict": ERROR},
 )  # fmt: skip
 def stated_scores(
     test: ComplianceTest, round: Round, performance_text: Verification, is_known: bool
@@ -62,7 +62,7 @@ def stated_scores(
         )
     foreign = False
     for which, run, case in (
-        ("reference", test.result.performance, None),
+        ("reference", test.result.performance, "reference"),
         ("test", test.run, "own score"),
         ("test04-a", test.run, "own score"),
         ("test04-b", test.partner, "own score"),
