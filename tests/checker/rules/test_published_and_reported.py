@@ -74,7 +74,10 @@ def test_truncated_logs_with_other_line_ends(gap: bytes, tmp_path: Path) -> None
 def test_accuracy_folder_holds_a_performance_run(round: str, severity: str, grow: Grow) -> None:
     tree = grow(round=round, **VISION, scenarios=["Offline"])
     tree.set_log(tree.result("Offline").accuracy_detail, "effective_test_mode", "PerformanceOnly")
-    assert [f for f in _found(tree) if f[0][0] == "A"] == [("A112", severity, 1), ("A113", severity, 1)]
+    assert [f for f in _found(tree) if f[0][0] == "A"] == [
+        ("A112", severity, 1),
+        ("A113", severity, 1),
+    ]
     for rule, case in (("A113", None), ("A112", "performance run")):
         truth = severity_of(rule, "error", round=round, case=case, division="closed", audit=True)
         assert truth == "error"
@@ -192,7 +195,9 @@ def test_compliance_run_of_ten_seconds(grow: Grow) -> None:
 def test_verification_text_with_a_score_of_no_run(grow: Grow) -> None:
     tree = grow(**VISION)
     place = _test(tree, "TEST04") / "verify_performance.txt"
-    lines = ["test score = 99999" if "test score" in x else x for x in place.read_text().split("\n")]
+    lines = [
+        "test score = 99999" if "test score" in x else x for x in place.read_text().split("\n")
+    ]
     tree.write(place, "\n".join(lines))
     assert _found(tree) == [("C122", "error", 1)]
 
@@ -214,7 +219,9 @@ def test_whole_log_of_ten_answers(grow: Grow) -> None:
     rows = [{"seq_id": i, "qsl_idx": i, "data": "00"} for i in range(10)]
     tree.write(tree.result("Offline").accuracy_log, json.dumps(rows))
     found = tree.check(select=("A",)).findings
-    assert [(f.rule, f.severity, f.found, f.required) for f in found] == [("A124", "error", 10, 50_000)]
+    assert [(f.rule, f.severity, f.found, f.required) for f in found] == [
+        ("A124", "error", 10, 50_000)
+    ]
 
 
 @pytest.mark.parametrize(
