@@ -27,6 +27,8 @@ def _clean(value: Any, limit: int, depth: int) -> Any:
     if isinstance(value, str):
         if len(value) > limit:
             value = f"{value[:limit]}… ({len(value)} characters)"
+        if value.isascii():
+            return value
         try:
             value.encode("utf-8")
         except UnicodeEncodeError:

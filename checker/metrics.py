@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 from checker.model import AccuracyRun, PerformanceRun, Result, Run
@@ -348,8 +349,13 @@ def facts_of(result: Result) -> list[RunFacts]:
 
 def _numbers(detail: DetailLog, template: str) -> dict[str, float]:
     """Every finite value of a family of percentiles, by percent."""
-    values = {percent: detail.number(template.format(percent)) for percent in _PERCENTS}
+    values = {percent: detail.number(key) for percent, key in _keys(template) if key in detail}
     return {p: v for p, v in values.items() if v is not None and math.isfinite(v)}
+
+
+@functools.cache
+def _keys(template: str) -> tuple[tuple[str, str], ...]:
+    return tuple((percent, template.format(percent)) for percent in _PERCENTS)
 
 
 def _seconds(run: Run) -> float | None:

@@ -152,6 +152,8 @@ def is_present(value: Any) -> bool:
 
 def attribute(thing: Any, path: str) -> Any:
     """The value of a dotted attribute; None where any part of it is absent."""
+    if "." not in path:
+        return getattr(thing, path, None)
     for part in path.split("."):
         thing = getattr(thing, part, None)
         if thing is None:

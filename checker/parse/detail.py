@@ -8,6 +8,7 @@ rule asks for it. Source of the format: LoadGen ``logging.cc``; of the names: fa
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import math
 from collections.abc import Iterator
@@ -356,6 +357,8 @@ def _without_sets(data: bytes) -> tuple[bytes, list[tuple[int, msgspec.Raw, int]
     return b"".join([*pieces, data[done:]]), cut
 
 
+# The runs of one result load the same set: recognizing it is faster than checking it again.
+@functools.lru_cache(maxsize=4)
 def _indices(raw: bytes) -> int | None:
     """The length of a list of whole numbers as LoadGen writes it; None: something else.
 
@@ -365,11 +368,11 @@ def _indices(raw: bytes) -> int | None:
     if not (raw[:1] == b"[" and raw[-1:] == b"]" and raw[1:2].isdigit() and raw[-2:-1].isdigit()):
         return None
     left = raw.translate(None, b"0123456789")
-    for separator in (b", ", b","):
-        count = (len(left) - 2) // len(separator)
-        if left == b"[" + separator * count + b"]":
-            return None if b"," + separator[1:] + b"," in raw else count + 1
-    return None
+    separator = b", " if left[2:3] == b" " else b","
+    count = (len(left) - 2) // len(separator)
+    if left != b"[" + separator * count + b"]" or separator + separator[:1] in raw:
+        return None
+    return count + 1
 
 
 def _read_lines(log: DetailLog, lines: Iterator[bytes]) -> None:

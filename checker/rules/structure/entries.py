@@ -22,10 +22,10 @@ def entries(subject: Tree | Submitter, round: Round) -> Iterator[tuple[str, str,
     everything below its own folder."""
     if isinstance(subject, Submitter):
         for here in subject.folder.walk():
-            for name, folder in sorted(here.folders.items()):
+            for name, folder in here.folders.items():
                 if folder.path:
                     yield folder.path, name, folder
-            for name, file in sorted(here.files.items()):
+            for name, file in here.files.items():
                 yield file.path, name, file
         return
     folders = [subject.root] if subject.scope == "tree" else []
