@@ -198,7 +198,10 @@ def truncate(options: argparse.Namespace, write: Write, say: Write) -> int:
     failed = [o for o in outcomes if not o.done and o.action.kind != "done"]
     for outcome in failed:
         say(f"{outcome.action.relative}: {outcome.reason}")
+    copied = any(outcome.backup is not None for outcome in outcomes)
     write(
-        f"{len(outcomes) - len(failed)} of {len(outcomes)} done; whole logs are in {options.backup}\n"
+        f"{len(outcomes) - len(failed)} of {len(outcomes)} done"
+        + (f"; whole logs are in {options.backup}" if copied else "")
+        + "\n"
     )
     return EXIT_ERRORS if failed else EXIT_OK

@@ -94,7 +94,7 @@ def quantize(
     Args:
         model: the FP32 model, of the benchmark's signature.
         calibration: how many samples; None: all of the calibration list.
-        calibration_list: samples of the data set, one a line, by index or by file name, where the
+        calibration_list: samples of the data set, one a line, by index or by file name in the first column, where the
             data set has no calibration samples of its own, or others are wanted.
         op_types: operators to quantise; empty: all that can be.
         exclude: names of nodes to leave alone; * is a wildcard.
@@ -176,8 +176,8 @@ def _indices(path: Path, dataset: Dataset) -> list[int]:
     total = len(dataset)
     places = {file.name: index for index, file in enumerate(getattr(dataset, "paths", ()))}
     try:
-        lines = path.read_text(encoding="utf-8").split()
-        indices = [places[line] if line in places else int(line) for line in lines]
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        indices = [_index(line, places) for line in lines if line.strip()]
     except (OSError, ValueError) as error:
         raise SettingsError(
             f"{path}: cannot be read as a calibration list ({error}); asked for one sample a line, "
@@ -188,6 +188,17 @@ def _indices(path: Path, dataset: Dataset) -> list[int]:
             f"{path}: found {len(indices)} indices; asked for some from 0 to {total - 1}."
         )
     return indices
+
+
+def _index(line: str, places: Mapping[str, int]) -> int:
+    """The sample that a line names: an index alone, or a file, behind which published lists
+    (cal_map.txt) have its label. Raises ValueError."""
+    first, *rest = line.split()
+    if first in places and len(rest) <= 1:
+        return places[first]
+    if rest:
+        raise ValueError(f"line {line.strip()[:80]!r} names more than one sample")
+    return int(first)
 
 
 def has_vnni() -> bool:

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -154,12 +156,31 @@ def read_annotations(source: str | Path | bytes | Mapping[str, Any]) -> GroundTr
     """
     try:
         if isinstance(source, Mapping):
-            return msgspec.convert(dict(source), GroundTruth, strict=False)
+            return _convert(source)
         raw = source if isinstance(source, bytes) else Path(source).read_bytes()
-        return msgspec.json.decode(raw, type=GroundTruth)
+        try:
+            return msgspec.json.decode(raw, type=GroundTruth)
+        except msgspec.DecodeError:
+            # Python writes NaN, which is not JSON: read as Python does, the field can be named.
+            return _convert(json.loads(raw))
     except (OSError, ValueError, RecursionError) as error:
         shown = "annotations" if isinstance(source, (bytes, Mapping)) else str(source)
         raise AccuracyError(f"{shown}: no annotations in COCO's form ({error})") from error
+
+
+def _convert(source: Any) -> GroundTruth:
+    """The parsed object as ground truth. Raises ValueError that names the place."""
+    if not isinstance(source, Mapping):
+        raise ValueError("not an object")
+    annotations = source.get("annotations")
+    for at, annotation in enumerate(annotations if isinstance(annotations, list) else ()):
+        for name, value in annotation.items() if isinstance(annotation, dict) else ():
+            numbers = value if isinstance(value, list) else [value]
+            if any(isinstance(n, float) and not math.isfinite(n) for n in numbers):
+                raise ValueError(
+                    f"annotation {at} (id {annotation.get('id')}): {name} is not a finite number"
+                )
+    return msgspec.convert(dict(source), GroundTruth, strict=False)
 
 
 def read_detections(samples: SampleReader, problems: Problems) -> Detections:

@@ -180,7 +180,7 @@ def test_check_computes_accuracy_again(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(arguments) == 0
     (tree.root / paths.accuracy_text).write_text(text.replace("100.000%", "99.000%"))
     assert main(arguments) == 1
-    assert "computed again from the log it is 100" in " ".join(capsys.readouterr().out.split())
+    assert "expected 100, computed again from the log" in " ".join(capsys.readouterr().out.split())
     assert main(["check", str(tree.root), "--data", "resnet"]) == 2
 
 
@@ -224,3 +224,17 @@ def test_detection_of_some_images_is_not_an_accuracy_run(
         assert "valid" not in out.lower() and "not judged" in out
         assert "not a whole accuracy run" in err
         assert ("2 have no record" in err) == (answered == 2)
+
+
+def test_truncating_a_tiny_log_names_no_backup(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """inf#1419: a log below the limit is hashed where it is; nothing is copied."""
+    place = tmp_path / "tree" / "accuracy"
+    place.mkdir(parents=True)
+    write_log(place / "mlperf_log_accuracy.json", [b"abcd"] * 8)
+    backup = tmp_path / "whole"
+    assert main(["truncate", str(tmp_path / "tree"), "--backup", str(backup)]) == 0
+    out = capsys.readouterr().out
+    assert ("whole logs are in" in out) == backup.exists()
+    assert "1 of 1 done" in out and (place / "accuracy.txt").read_text().strip().startswith("hash=")

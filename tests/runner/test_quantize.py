@@ -129,6 +129,12 @@ def test_calibration_lists_may_name_files(tmp_path: Path) -> None:
         {"__len__": lambda _: 3, "paths": [Path("x/a.JPEG"), Path("x/b.JPEG"), Path("x/c.JPEG")]},
     )()
     assert _indices(listed, data) == [1, 0]
+    # A published list: the label of each file in a second column is not a sample.
+    listed.write_text("c.JPEG\t2\r\na.JPEG\t0\r\n\r\n")
+    assert _indices(listed, data) == [2, 0]
+    listed.write_text("0\n1 2\n")
+    with pytest.raises(SettingsError, match="1 2"):
+        _indices(listed, data)
     listed.write_text("d.JPEG\n")
     with pytest.raises(SettingsError, match="name of a file"):
         _indices(listed, data)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import struct
 from typing import Any
 
@@ -233,3 +234,20 @@ def test_ids_beyond_64_bits_are_refused() -> None:
     truth = b'{"images":[{"id":%d,"height":1,"width":1}],"annotations":[],"categories":[]}' % 10**30
     with pytest.raises(AccuracyError, match="no annotations in COCO's form"):
         detection.read_annotations(truth)
+
+
+@pytest.mark.parametrize(("field", "value"), [("iscrowd", "NaN"), ("bbox", "[1, 2, Infinity, 4]")])
+def test_a_value_that_is_not_a_number_is_named(field: str, value: str) -> None:
+    """inf#2182: COCO annotations written by pandas hold NaN."""
+    annotation = {"id": 17, "image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4], "iscrowd": 0}
+    text = json.dumps(
+        {
+            "images": [{"id": 1, "height": 9, "width": 9}],
+            "categories": [{"id": 1}],
+            "annotations": [annotation | {field: "HERE"}],
+        }
+    ).replace('"HERE"', value)
+    with pytest.raises(AccuracyError, match=rf"annotation 0 \(id 17\): {field} is not a finite"):
+        detection.read_annotations(text.encode())
+    with pytest.raises(AccuracyError, match=rf"\(id 17\): {field}"):
+        detection.read_annotations(json.loads(text))
