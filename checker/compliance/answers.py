@@ -66,8 +66,11 @@ class Comparison:
         """How much was compared, in one sentence."""
         text = f"{self.compared} of {self.test_records} answers of the test run were compared"
         if not self.whole:
-            cut = "both logs are" if self.reference_truncated and self.test_truncated else (
-                "the accuracy log is" if self.reference_truncated else "the test's log is")  # fmt: skip
+            cut = (
+                "both logs are"
+                if self.reference_truncated and self.test_truncated
+                else ("the accuracy log is" if self.reference_truncated else "the test's log is")
+            )
             text += f" ({cut} cut in the middle)"
         return text
 

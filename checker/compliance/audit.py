@@ -29,9 +29,11 @@ _MODES = {0: "SubmissionRun", 1: "AccuracyOnly", 2: "PerformanceOnly", 3: "FindP
 _BOOLEAN = {"performance_issue_unique", "performance_issue_same", "sample_concatenate_permutation"}
 _AT_LEAST = {"min_query_count", "min_duration"}
 NEEDED = {
-    "accuracy_log_rng_seed", "accuracy_log_sampling_target", "performance_issue_same",
+    "accuracy_log_rng_seed",
+    "accuracy_log_sampling_target",
+    "performance_issue_same",
     "performance_issue_same_index",
-}  # fmt: skip
+}
 """Settings without which the test does not test; the others only bound how long it runs."""
 
 AUDIT_WARNING = "audit.config"

@@ -34,10 +34,14 @@ def judge(evidence: Evidence) -> Iterator[Shortfall]:
     if not found.records and not found.truncated:
         yield no_answers()
     for count, samples, what in (
-        (found.first_failures, found.first_differs, "begin with another token than the one reported first"),
+        (
+            found.first_failures,
+            found.first_differs,
+            "begin with another token than the one reported first",
+        ),
         (found.length_failures, found.length_differs, "do not have as many tokens as were counted"),
         (found.end_failures, found.end_repeated, "repeat their end-of-sequence token"),
-    ):  # fmt: skip
+    ):
         if count:
             shown = ", ".join(str(s) for s in samples[:5])
             yield Shortfall(

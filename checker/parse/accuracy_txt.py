@@ -112,34 +112,49 @@ class _Twice:
             good, total = int(found[2]), int(found[3])
             if total:
                 yield Derived(
-                    stated=found[1], value=float(found[1]), implied=100 * good / total,
-                    exact=step_of(found[1]), how=f"good={good:,} of total={total:,}", line=number,
+                    stated=found[1],
+                    value=float(found[1]),
+                    implied=100 * good / total,
+                    exact=step_of(found[1]),
+                    how=f"good={good:,} of total={total:,}",
+                    line=number,
                     greatest=100.0,
-                )  # fmt: skip
+                )
         elif found := _PARTS.match(line):
             parts = _PART.findall(found[2])
             mean = sum(float(value) for _, value in parts) / len(parts)
             yield Derived(
-                name="mean", stated=found[1], value=float(found[1]), implied=mean,
+                name="mean",
+                stated=found[1],
+                value=float(found[1]),
+                implied=mean,
                 exact=step_of(found[1]) + max(step_of(value) for _, value in parts),
-                how="the mean of " + " and ".join(f"{n.strip()} = {v}" for n, v in parts), line=number,
-            )  # fmt: skip
+                how="the mean of " + " and ".join(f"{n.strip()} = {v}" for n, v in parts),
+                line=number,
+            )
         elif found := _ERRORS.match(line):
             wrong, text = found.groups()
             yield Derived(
-                stated=text, value=float(text), implied=100 - float(wrong),
+                stated=text,
+                value=float(text),
+                implied=100 - float(wrong),
                 exact=step_of(text) + step_of(wrong) + 1e-9,
-                how=f"100 % less the word error rate of {wrong} %", line=number,
-            )  # fmt: skip
+                how=f"100 % less the word error rate of {wrong} %",
+                line=number,
+            )
         elif found := _PRECISION.match(line):
             self._precision = found[1], number
         elif (found := _MAP.match(line)) and self._precision is not None:
             precision, _ = self._precision
             yield Derived(
-                name="mAP", stated=found[1], value=float(found[1]), implied=100 * float(precision),
-                exact=100 * step_of(precision), how=f"the average precision of {precision}",
+                name="mAP",
+                stated=found[1],
+                value=float(found[1]),
+                implied=100 * float(precision),
+                exact=100 * step_of(precision),
+                how=f"the average precision of {precision}",
                 line=number,
-            )  # fmt: skip
+            )
         elif "': " in line or '": ' in line:
             yield from self._dictionary(dict(_PAIRS.findall(line)), number)
         elif found := _AVERAGE.match(line):
@@ -152,17 +167,31 @@ class _Twice:
         mean = pairs.get("tokens_per_sample")
         if mean is not None and count and tokens is not None:
             yield Derived(
-                name="tokens_per_sample", stated=mean, value=float(mean), implied=tokens / count,
-                exact=step_of(mean), how=f"gen_tok_len {tokens:,.0f} / gen_num {count:,.0f}",
+                name="tokens_per_sample",
+                stated=mean,
+                value=float(mean),
+                implied=tokens / count,
+                exact=step_of(mean),
+                how=f"gen_tok_len {tokens:,.0f} / gen_num {count:,.0f}",
                 line=number,
-            )  # fmt: skip
-        for low, high in (("exact_match", "f1"), ("rouge2", "rouge1"), ("rougeL", "rouge1"),
-                          ("rougeLsum", "rouge1")):  # fmt: skip
+            )
+        for low, high in (
+            ("exact_match", "f1"),
+            ("rouge2", "rouge1"),
+            ("rougeL", "rouge1"),
+            ("rougeLsum", "rouge1"),
+        ):
             if low in values and high in values:
                 yield Derived(
-                    name=low, stated=pairs[low], value=values[low], implied=values[high],
-                    exact=_ROOM, how=f"{high}, which is never less", line=number, at_most=True,
-                )  # fmt: skip
+                    name=low,
+                    stated=pairs[low],
+                    value=values[low],
+                    implied=values[high],
+                    exact=_ROOM,
+                    how=f"{high}, which is never less",
+                    line=number,
+                    at_most=True,
+                )
         for name in ("vbench_score", "exact_match"):
             if name in values:
                 self._score = name, pairs[name], number
@@ -174,9 +203,14 @@ class _Twice:
         name, text, number = self._score
         average, _ = self._average
         yield Derived(
-            name=name, stated=text, value=float(text), implied=float(average),
-            exact=step_of(average) + step_of(text), how=f"the average of {average} %", line=number,
-        )  # fmt: skip
+            name=name,
+            stated=text,
+            value=float(text),
+            implied=float(average),
+            exact=step_of(average) + step_of(text),
+            how=f"the average of {average} %",
+            line=number,
+        )
 
 
 @functools.lru_cache(maxsize=64)
@@ -237,9 +271,14 @@ def read_accuracy(file: File, patterns: Mapping[str, str]) -> AccuracyText:
     result.lines = number
     if number == 0:
         result.faults.append(
-            Fault(file.path, "empty", "the file is empty", 1,
-                  "write the accuracy script's output and the hash line to it")
-        )  # fmt: skip
+            Fault(
+                file.path,
+                "empty",
+                "the file is empty",
+                1,
+                "write the accuracy script's output and the hash line to it",
+            )
+        )
     return result
 
 
@@ -252,6 +291,11 @@ def _comma(result: AccuracyText, metric: str, text: str, number: int) -> None:
     shown = text.split("%")[0].split()[0]
     if len(result.faults) < 5:
         result.faults.append(
-            Fault(result.path, "syntax", f"{metric} is written with a comma on line {number}: {shown}",
-                  number, "write numbers with a decimal point and without separators")
-        )  # fmt: skip
+            Fault(
+                result.path,
+                "syntax",
+                f"{metric} is written with a comma on line {number}: {shown}",
+                number,
+                "write numbers with a decimal point and without separators",
+            )
+        )

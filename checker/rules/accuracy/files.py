@@ -86,10 +86,12 @@ def accuracy_log_truncated(
 
 
 @rule(
-    "A117", NOTE, divisions=("closed", "network"),
+    "A117",
+    NOTE,
+    divisions=("closed", "network"),
     cases={"partly": WARNING, "not yet published": WARNING},
     needs={"folder": "accuracy.folder"},
-)  # fmt: skip
+)
 def accuracy_images(
     result: Result, round: Round, benchmark: Benchmark, folder: Folder
 ) -> Iterator[Problem]:

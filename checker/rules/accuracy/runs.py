@@ -15,9 +15,11 @@ _TOTAL = "qsl_reported_total_count"
 
 
 @rule(
-    "A112", ERROR, cases={"performance run": ERROR},
+    "A112",
+    ERROR,
+    cases={"performance run": ERROR},
     needs={"benchmark": "result.benchmark", "size": "result.benchmark.dataset.size"},
-)  # fmt: skip
+)
 def dataset_covered(
     run: AccuracyRun, round: Round, detail: DetailLog, benchmark: Benchmark, size: int
 ) -> Iterator[Problem]:

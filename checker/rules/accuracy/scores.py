@@ -225,9 +225,7 @@ def accuracy_scale(result: Result, round: Round) -> Iterator[Problem]:
             )
 
 
-@rule(
-    "A123", WARNING, cases={"impossible": ERROR}, needs={"derived": "text.derived"}
-)  # fmt: skip
+@rule("A123", WARNING, cases={"impossible": ERROR}, needs={"derived": "text.derived"})
 def accuracy_text_consistent(
     run: AccuracyRun, round: Round, derived: list[Derived]
 ) -> Iterator[Problem]:

@@ -76,12 +76,14 @@ def accuracy_hash_sound(run: AccuracyRun, round: Round, text: AccuracyText) -> I
 
 
 @rule(
-    "A116", WARNING,
+    "A116",
+    WARNING,
     needs={
-        "totals": "text.totals", "benchmark": "result.benchmark",
+        "totals": "text.totals",
+        "benchmark": "result.benchmark",
         "size": "result.benchmark.dataset.size",
     },
-)  # fmt: skip
+)
 def accuracy_total(
     run: AccuracyRun, round: Round, totals: list[tuple[int, int]], benchmark: Benchmark, size: int
 ) -> Iterator[Problem]:

@@ -33,9 +33,7 @@ def test06_answers(
     yield from problems(test06.judge(evidence), test.log_path)
 
 
-@rule(
-    "C125", ERROR, divisions=JUDGED, when=has_tests, cases={"cut": WARNING, "fallback": NOTE}
-)  # fmt: skip
+@rule("C125", ERROR, divisions=JUDGED, when=has_tests, cases={"cut": WARNING, "fallback": NOTE})
 def test_answers_equal(
     test: ComplianceTest, round: Round, answers: Comparison
 ) -> Iterator[Problem]:

@@ -218,9 +218,13 @@ def _test05_seeds(
 
 
 @rule(
-    "C120", ERROR, divisions=JUDGED, when=has_tests, cases=_OTHER,
+    "C120",
+    ERROR,
+    divisions=JUDGED,
+    when=has_tests,
+    cases=_OTHER,
     needs={"submitted": "result.performance.scenario"},
-)  # fmt: skip
+)
 def test_run_scenario(
     run: ComplianceRun, round: Round, detail: DetailLog, scenario: str, submitted: str
 ) -> Iterator[Problem]:
@@ -271,9 +275,13 @@ def test_run_is_its_own(result: Result, round: Round, main: PerformanceRun) -> I
 
 
 @rule(
-    "C128", WARNING, divisions=JUDGED, when=has_tests, cases={"build": NOTE, "system": WARNING, "data set": ERROR},
+    "C128",
+    WARNING,
+    divisions=JUDGED,
+    when=has_tests,
+    cases={"build": NOTE, "system": WARNING, "data set": ERROR},
     needs={"main": "result.performance.detail"},
-)  # fmt: skip
+)
 def test_run_same_system(
     run: ComplianceRun, round: Round, detail: DetailLog, main: DetailLog
 ) -> Iterator[Problem]:

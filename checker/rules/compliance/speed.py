@@ -36,9 +36,12 @@ def test_performance(test: ComplianceTest, round: Round, speed: Comparison) -> I
 
 
 @rule(
-    "C122", ERROR, divisions=JUDGED, when=has_tests,
+    "C122",
+    ERROR,
+    divisions=JUDGED,
+    when=has_tests,
     cases={"own score": ERROR, "reference": WARNING, "no score": WARNING, "verdict": ERROR},
-)  # fmt: skip
+)
 def stated_scores(
     test: ComplianceTest, round: Round, performance_text: Verification, is_known: bool
 ) -> Iterator[Problem]:

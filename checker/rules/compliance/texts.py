@@ -15,9 +15,12 @@ from schemas.round import Round
 
 
 @rule(
-    "C106", ERROR, divisions=JUDGED, when=has_tests,
+    "C106",
+    ERROR,
+    divisions=JUDGED,
+    when=has_tests,
     cases={"fallback": ERROR, "by the fallback": NOTE},
-)  # fmt: skip
+)
 def test01_accuracy(
     test: ComplianceTest, round: Round, accuracy_text: Verification, evidence: Evidence
 ) -> Iterator[Problem]:
@@ -106,9 +109,12 @@ def test08_counts(
 
 
 @rule(
-    "C112", ERROR, divisions=JUDGED, when=has_tests,
+    "C112",
+    ERROR,
+    divisions=JUDGED,
+    when=has_tests,
     cases={"not stated": WARNING, "disagrees": WARNING},
-)  # fmt: skip
+)
 def test09_length(
     test: ComplianceTest, round: Round, length_text: Verification, evidence: Evidence
 ) -> Iterator[Problem]:
@@ -125,9 +131,12 @@ def test09_length(
 
 
 @rule(
-    "C123", ERROR, divisions=JUDGED, when=has_tests,
+    "C123",
+    ERROR,
+    divisions=JUDGED,
+    when=has_tests,
     cases={"data set": WARNING, "other log": ERROR},
-)  # fmt: skip
+)
 def stated_counts(
     test: ComplianceTest, round: Round, accuracy_text: Verification
 ) -> Iterator[Problem]:
