@@ -14,6 +14,7 @@ from checker.model import (
     ComplianceRun,
     ComplianceTest,
     PerformanceRun,
+    RangingRun,
     Result,
     Run,
     System,
@@ -124,10 +125,10 @@ def _load_performance(result: Result, round: Round) -> None:
             run.power = read_power(run.folder, result.power_folder, run.detail, round)
         ranging = folder.folder("ranging")
         if ranging is not None:
-            run = PerformanceRun(result, "ranging", ranging.path, ranging, index=0)
-            load_logs(run, ranging)
-            run.power = read_power(ranging, result.power_folder, run.detail, round)
-            result.ranging = run
+            before = RangingRun(result, "ranging", ranging.path, ranging)
+            load_logs(before, ranging)
+            before.power = read_power(ranging, result.power_folder, before.detail, round)
+            result.ranging = before
 
 
 def _load_accuracy(result: Result, round: Round) -> None:

@@ -255,7 +255,7 @@ class Run:
         return last - first if first is not None and last is not None else None
 
     @property
-    def rules(self) -> Scenario | None:
+    def limits(self) -> Scenario | None:
         """The round's limits for what was run: the folder's scenario, or where the result is
         inferred the scenario it is inferred from."""
         inferred = self.result.inferred_from
@@ -274,6 +274,19 @@ class PerformanceRun(Run):
     """A performance run; ``index`` is N of run_N."""
 
     index: int = 1
+    power: PowerLogs | None = None
+
+    @property
+    def logged_answers(self) -> File | None:
+        """The accuracy log beside the performance run, which few rounds require."""
+        return self.folder.files.get("mlperf_log_accuracy.json") if self.folder else None
+
+
+@dataclass(slots=True)
+class RangingRun(Run):
+    """The run before a power measurement that finds the analyzer's ranges; nothing is published of
+    it."""
+
     power: PowerLogs | None = None
 
 
@@ -518,7 +531,7 @@ class Result:
     compliance_folder: Folder | None = None
     tests: dict[str, ComplianceTest] = field(default_factory=dict)
     power_folder: Folder | None = None
-    ranging: PerformanceRun | None = None
+    ranging: RangingRun | None = None
     endpoints: Endpoints | None = None
 
     @property
@@ -543,6 +556,11 @@ class Result:
     def complete(self) -> bool:
         """Whether what belongs beside the runs was in what was given to be checked."""
         return self.scope != "run"
+
+    @property
+    def uses_loadgen(self) -> bool:
+        """Whether the result was measured with LoadGen, not through endpoints."""
+        return self.endpoints is None
 
     @property
     def surrounded(self) -> bool:

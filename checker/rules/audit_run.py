@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from checker.audit.evidence import PERCENTS, Confidence, Look, counted, evidence, near
 from checker.compliance.audit import audit_config_read
+from checker.consistency import same_value
 from checker.early_stopping import (
     discarded_count,
     estimate_index,
@@ -23,7 +24,6 @@ from checker.parse.detail import DetailLog, Entry
 from checker.parse.power import seconds_of
 from checker.parse.reading import Unreadable, sha256_of
 from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
-from checker.rules.performance import same_value
 from schemas import round_names
 from schemas.load import load_round
 from schemas.round import Round

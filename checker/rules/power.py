@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from checker import metrics
-from checker.model import PerformanceRun, Result, Submitter
+from checker.model import PerformanceRun, RangingRun, Result, Submitter
 from checker.parse.documents import Document
 from checker.parse.power import Message, PowerLogs, SampleLog, seconds_of
 from checker.parse.reading import Folder
@@ -77,7 +77,7 @@ def _document(result: Result, which: str) -> Document:
     return found
 
 
-def _samples(run: PerformanceRun) -> tuple[PowerLogs, SampleLog, float, float]:
+def _samples(run: PerformanceRun | RangingRun) -> tuple[PowerLogs, SampleLog, float, float]:
     logs = run.power
     if logs is None or logs.samples is None or logs.begin is None or logs.end is None:
         raise NotJudged
@@ -359,7 +359,7 @@ def _short(value: object) -> str:
 
 
 @rule("W108", ERROR, when=_has_power)
-def interval_in_phase(run: PerformanceRun, round: Round) -> Iterator[Problem]:
+def interval_in_phase(run: PerformanceRun | RangingRun, round: Round) -> Iterator[Problem]:
     """LoadGen's run lies inside the measurement's phase.
 
     Why: the meter must have run while LoadGen did.
@@ -613,7 +613,7 @@ def duration_as_in_ranging(result: Result, round: Round) -> Iterator[Problem]:
 
 
 @rule("W115", ERROR, when=_has_power, needs="power")
-def sample_rate(run: PerformanceRun, round: Round) -> Iterator[Problem]:
+def sample_rate(run: PerformanceRun | RangingRun, round: Round) -> Iterator[Problem]:
     """The meter was read about once a second during the run.
 
     Why: slower sampling misses peaks; two samples a second come from something else.
@@ -636,7 +636,7 @@ def sample_rate(run: PerformanceRun, round: Round) -> Iterator[Problem]:
 
 
 @rule("W116", ERROR, when=_has_power, needs="power")
-def no_gaps(run: PerformanceRun, round: Round) -> Iterator[Problem]:
+def no_gaps(run: PerformanceRun | RangingRun, round: Round) -> Iterator[Problem]:
     """No more than 5 s lie between two samples of the run, and their times only go forward.
 
     Why: what happened in a gap is not in the average.
@@ -658,7 +658,7 @@ def no_gaps(run: PerformanceRun, round: Round) -> Iterator[Problem]:
 
 
 @rule("W117", WARNING, when=_has_power, needs="power")
-def watts_sound(run: PerformanceRun, round: Round) -> Iterator[Problem]:
+def watts_sound(run: PerformanceRun | RangingRun, round: Round) -> Iterator[Problem]:
     """Every sample of the run is a finite number of watts above 0.
 
     Why: a meter that reads -1 or NaN had nothing to read; such samples are left out of the mean.
@@ -677,7 +677,7 @@ def watts_sound(run: PerformanceRun, round: Round) -> Iterator[Problem]:
 
 
 @rule("W118", WARNING, when=_has_power, needs="power")
-def energy_agrees(run: PerformanceRun, round: Round) -> Iterator[Problem]:
+def energy_agrees(run: PerformanceRun | RangingRun, round: Round) -> Iterator[Problem]:
     """Average power times time is the energy under the samples.
 
     Why: they differ when samples are not evenly spaced or some were left out.
@@ -705,7 +705,7 @@ def energy_agrees(run: PerformanceRun, round: Round) -> Iterator[Problem]:
 
 
 @rule("W119", ERROR, when=_has_power, needs="power")
-def interval_covered(run: PerformanceRun, round: Round) -> Iterator[Problem]:
+def interval_covered(run: PerformanceRun | RangingRun, round: Round) -> Iterator[Problem]:
     """Samples cover LoadGen's interval from its begin to its end.
 
     Why: the average is meant over the whole run, not over a part of it.
@@ -730,7 +730,7 @@ def interval_covered(run: PerformanceRun, round: Round) -> Iterator[Problem]:
 
 
 @rule("W120", ERROR, when=_has_power, needs="power")
-def samples_in_interval(run: PerformanceRun, round: Round) -> Iterator[Problem]:
+def samples_in_interval(run: PerformanceRun | RangingRun, round: Round) -> Iterator[Problem]:
     """There are samples inside LoadGen's interval.
 
     Why: without one there is no power to publish.
@@ -761,7 +761,7 @@ def samples_in_interval(run: PerformanceRun, round: Round) -> Iterator[Problem]:
 
 
 @rule("W121", WARNING, when=_has_power, needs="power")
-def readings_consistent(run: PerformanceRun, round: Round) -> Iterator[Problem]:
+def readings_consistent(run: PerformanceRun | RangingRun, round: Round) -> Iterator[Problem]:
     """Watts are volts times amperes times power factor, and the power factor is at most 1.
 
     Why: the meter measures all four at once; where they disagree, one of them was changed.
@@ -925,7 +925,7 @@ def meter_protocol(result: Result, round: Round) -> Iterator[Problem]:
 
 
 @rule("W126", WARNING, when=_has_power, needs="power")
-def samples_of_session(run: PerformanceRun, round: Round) -> Iterator[Problem]:
+def samples_of_session(run: PerformanceRun | RangingRun, round: Round) -> Iterator[Problem]:
     """The samples are marked with the session and the phase that the records name.
 
     Why: samples of another session are of another run.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from itertools import compress
 
-from checker.model import PerformanceRun
+from checker.model import PerformanceRun, RangingRun
 from checker.parse.power import PowerLogs, Readings, SampleLog
 from checker.rule import WARNING, Problem, rule
 from schemas.round import Round
@@ -27,7 +27,7 @@ _OFTEN = 0.05
     needs={"logs": "power", "samples": "power.samples", "channels": "power.samples.channels"},
 )
 def channel_watts_sound(
-    run: PerformanceRun,
+    run: PerformanceRun | RangingRun,
     round: Round,
     logs: PowerLogs,
     samples: SampleLog,
@@ -62,7 +62,7 @@ def channel_watts_sound(
     needs={"logs": "power", "samples": "power.samples", "channels": "power.samples.channels"},
 )
 def channel_readings_consistent(
-    run: PerformanceRun,
+    run: PerformanceRun | RangingRun,
     round: Round,
     logs: PowerLogs,
     samples: SampleLog,
@@ -103,7 +103,7 @@ def _apart(channel: Readings, at: int) -> bool:
     needs={"logs": "power", "samples": "power.samples", "channels": "power.samples.channels"},
 )
 def channels_sum_to_total(
-    run: PerformanceRun,
+    run: PerformanceRun | RangingRun,
     round: Round,
     logs: PowerLogs,
     samples: SampleLog,

@@ -8,6 +8,7 @@ from checker.model import (
     AccuracyRun,
     ComplianceTest,
     PerformanceRun,
+    RangingRun,
     Result,
     Submitter,
     System,
@@ -47,7 +48,14 @@ def _problem(fault: Fault, case: str | None = None) -> Problem:
     },
 )
 def unreadable_file(
-    subject: Result | PerformanceRun | AccuracyRun | ComplianceTest | System | Submitter | Tree,
+    subject: Result
+    | PerformanceRun
+    | RangingRun
+    | AccuracyRun
+    | ComplianceTest
+    | System
+    | Submitter
+    | Tree,
     round: Round,
 ) -> Iterator[Problem]:
     """Every file of the submission that is needed can be read.
@@ -86,7 +94,7 @@ def unreadable_file(
     else:
         for fault in subject.faults():
             yield _problem(fault)
-        if isinstance(subject, PerformanceRun) and subject.power is not None:
+        if isinstance(subject, PerformanceRun | RangingRun) and subject.power is not None:
             for fault in subject.power.faults:
                 yield _problem(fault, "power")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from checker.model import AccuracyRun
 from checker.parse.detail import DetailLog
 from checker.rule import ERROR, WARNING, Problem, rule
-from checker.rules.performance import seed_problems
+from checker.rules.comparing import seed_problems
 from schemas.round import Benchmark, Round
 
 _COUNT = "effective_accuracy_sample_count"
@@ -83,7 +83,7 @@ def accuracy_seeds(run: AccuracyRun, round: Round, detail: DetailLog) -> Iterato
     Fix: use the LoadGen release of the round and run again.
     Source: mlperf.conf of the round; published accuracy logs with seeds 0 exist, so this only warns.
     """
-    yield from seed_problems(run, round)
+    yield from seed_problems(run, round, detail)
 
 
 @rule("A115", WARNING, needs={"expected": "result.scenario"})

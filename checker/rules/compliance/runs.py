@@ -11,7 +11,7 @@ from checker.model import ComplianceRun, PerformanceRun, Result, Run
 from checker.parse.detail import DetailLog
 from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
 from checker.rules.compliance.scope import JUDGED, has_tests
-from checker.rules.performance import UNCOMMITTED, seed_problems
+from checker.rules.comparing import UNCOMMITTED, seed_problems
 from checker.wording import number
 from schemas.round import Benchmark, Round, Scenario, Seeds
 
@@ -194,7 +194,7 @@ def test_run_seeds(
     Source: inference_rules.adoc, "LoadGen"; compliance test TEST05: alternate seeds.
     """
     if run.test != "TEST05":
-        for problem in seed_problems(run, round):
+        for problem in seed_problems(run, round, detail):
             yield dataclasses.replace(problem, case=_case(run))
     elif round.test05_seeds is not None:
         yield from _test05_seeds(run, round, round.test05_seeds, detail)

@@ -12,7 +12,7 @@ from checker.parse.detail import DetailLog
 from checker.parse.verify import Verification
 from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
 from checker.rules.compliance.scope import JUDGED, has_tests
-from checker.rules.performance import same_value
+from checker.consistency import same_value
 from checker.wording import number
 from schemas.round import Round
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from checker.consistency import same_value
 from checker.parse.summary import read_summary
-from checker.rules.performance import same_value
 from tests.checker.parse.conftest import MakeFile
 from tests.conftest import Grow
 

@@ -24,7 +24,7 @@ from tests.checker.rules.test_tool import ELSEWHERE
 REPO = Path(__file__).parents[3]
 TARGETS = {
     model.Tree, model.Submitter, model.System, model.BenchmarkFolder, model.Result,
-    model.PerformanceRun, model.AccuracyRun, model.ComplianceTest, model.ComplianceRun,
+    model.PerformanceRun, model.RangingRun, model.AccuracyRun, model.ComplianceTest, model.ComplianceRun,
     model.LogPrint, traces.RunTrace, traces.ResultTrace,
 }  # fmt: skip
 

@@ -243,10 +243,10 @@ def _median(tree: GoodTree) -> None:
     tree.set_log(detail, "requested_single_stream_target_latency_percentile", 0.5)
 
 
-def _bounded(key: str) -> Callable[[GoodTree], None]:
+def _bounded(key: str, bound: int) -> Callable[[GoodTree], None]:
     def change(tree: GoodTree) -> None:
-        both(tree, "Offline", f"effective_{key}", 700_000)
-        tree.set_log(tree.result("Offline").detail, f"requested_{key}", 700_000)
+        both(tree, "SingleStream", f"effective_{key}", bound)
+        tree.set_log(tree.result("SingleStream").detail, f"requested_{key}", bound)
 
     return change
 
@@ -348,6 +348,36 @@ _OLD_SERVER = {
     "category": "datacenter",
     "scenarios": ["Server"],
 }
+
+
+def _negative(key: str, value: int) -> Callable[[GoodTree], None]:
+    def change(tree: GoodTree) -> None:
+        both(tree, "Server", key, value)
+
+    return change
+
+
+def _impossible_tokens(tree: GoodTree) -> None:
+    """As a submitter published it: tokens per second of 1.1e14 beside the same samples per second."""
+    both(
+        tree, "Offline", "result_tokens_per_second", 1.1e14, "Tokens per second", "110000000000000"
+    )
+
+
+def _half_the_tokens(tree: GoodTree) -> None:
+    rate = tree.get_log(tree.result("Offline").detail, "result_tokens_per_second")
+    both(tree, "Offline", "result_tokens_per_second", rate * 0.4, "Tokens per second")
+
+
+def _quoted(tree: GoodTree) -> None:
+    detail = tree.result("Offline").detail
+    for key in ("effective_min_duration_ms", "result_mean_latency_ns"):
+        tree.set_log(detail, key, str(tree.get_log(detail, key)))
+
+
+def _other_sut(tree: GoodTree) -> None:
+    tree.set_log(tree.result("Offline").accuracy_detail, "sut_name", "another SUT")
+
 
 BREAKS: dict[str, list[Break]] = {
     "P101": [
@@ -483,8 +513,8 @@ BREAKS: dict[str, list[Break]] = {
     ],
     "P125": [Break(_median, [("P125", "SingleStream/detail")], EDGE)],
     "P126": [
-        Break(_bounded("max_duration_ms"), [("P126", "Offline/detail")], EDGE),
-        Break(_bounded("max_query_count"), [("P126", "Offline/detail")], EDGE),
+        Break(_bounded("max_duration_ms", 300_000), [("P126", "SingleStream/detail")], EDGE),
+        Break(_bounded("max_query_count", 50), [("P126", "SingleStream/detail")], EDGE),
     ],
     "P127": [Break(_part_of_data, [("P127", "Offline/detail")], PLAIN)],
     "P128": [
@@ -578,6 +608,30 @@ BREAKS: dict[str, list[Break]] = {
         Break(_cut_summary, [("P147", "Offline/summary")], PLAIN),
         Break(_cut_test_summary, [("P147", "Offline/TEST01/summary")], EDGE),
     ],
+    "P144": [
+        Break(
+            _negative("result_time_to_output_token_min", -5),
+            [("P144", "Server/detail")],
+            TOKENS,
+        ),
+        Break(
+            _negative("result_first_token_min_latency_ns", 0),
+            [("P144", "Server/detail")],
+            TOKENS,
+        ),
+        Break(
+            _negative("result_first_token_min_latency_ns", -9_223_372_036_854_775_808),
+            [("P144", "Server/detail")],
+            TOKENS,
+        ),
+    ],
+    "P145": [
+        Break(_impossible_tokens, [("P145", "Offline/detail"), ("P146", "Offline/detail")], TOKENS)
+    ],
+    "P146": [Break(_half_the_tokens, [("P146", "Offline/detail")], TOKENS)],
+    "P148": [Break(_no_setting("loadgen_version", "Offline"), [("P148", "Offline/detail")], PLAIN)],
+    "P159": [Break(_other_sut, [("P159", "Offline/accuracy/detail")], PLAIN, notes=True)],
+    "P160": [Break(_quoted, [("P160", "Offline/detail")], PLAIN)],
     "P140": [Break(_other_loadgen, [("P140", "Offline/accuracy/detail")], EDGE, notes=True)],
 }
 
@@ -585,3 +639,9 @@ BREAKS: dict[str, list[Break]] = {
 @pytest.mark.parametrize(("rule", "case"), broken(BREAKS))
 def test_break(rule: str, case: Break, grow: Grow) -> None:
     run_break(rule, case, grow)
+
+
+def test_a_bound_above_the_minimum_that_was_reached_is_no_finding(grow: Grow) -> None:
+    tree = grow(**EDGE)
+    _bounded("max_duration_ms", 660_000)(tree)
+    assert tree.findings(notes=True) == []

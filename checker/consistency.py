@@ -1,0 +1,224 @@
+"""The arithmetic inside one detail log: what LoadGen computes from what else it logs.
+
+Pure: each function takes a log and yields a `Disagreement` for every stated value that does not
+follow. Family P reports those that matter for the result, family R computes further on them.
+Source: LoadGen ``results.cc`` and ``loadgen.cc``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from checker import loadgen_keys as keys
+from checker.parse.detail import DetailLog
+
+RELATIVE = 2e-5
+"""LoadGen prints doubles with six significant digits; a quotient of two needs twice the room."""
+_TOKEN_RELATIVE = 5e-5
+_PRINTED = 0.0051
+"""The summary prints two decimals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """A stated value that does not follow from others.
+
+    key: of the stated value. computed: what ``formula`` (in words) gives. unit: of both.
+    """
+
+    key: str
+    stated: float
+    computed: float
+    formula: str
+    unit: str = ""
+
+
+def near(a: float, b: float, relative: float = RELATIVE) -> bool:
+    """Whether two values agree to a relative difference."""
+    return abs(a - b) <= relative * max(abs(a), abs(b))
+
+
+def same_value(logged: object, printed: object) -> bool:
+    """Whether a summary's printed value is the detail log's: numbers within print rounding."""
+    if isinstance(logged, bool) or isinstance(printed, bool):
+        return _truth(logged) == _truth(printed)
+    if isinstance(logged, int | float) and isinstance(printed, int | float):
+        a, b = float(logged), float(printed)
+        if a != a or b != b:
+            return a != a and b != b
+        return a == b or abs(a - b) <= max(_PRINTED, RELATIVE * abs(a))
+    return " ".join(str(logged).split()) == " ".join(str(printed).split())
+
+
+_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def _truth(value: object) -> object:
+    if isinstance(value, str):
+        return _TRUTH.get(value.strip().lower(), value)
+    return bool(value) if isinstance(value, int | float) else value
+
+
+def padded_samples(detail: DetailLog, samples: int) -> list[int]:
+    """The samples of Offline's query: as logged, and padded to a multiple of the loaded set, which
+    LoadGen before 5.0 does after it has logged them."""
+    loaded = detail.length(keys.LOADED_SET)
+    found = [samples]
+    if loaded:
+        found.append(math.ceil(samples / loaded) * loaded)
+    return found
+
+
+def offline(detail: DetailLog) -> Iterator[Disagreement]:
+    """Offline's rate is its samples over its longest latency."""
+    rate = detail.number(keys.SAMPLES_PER_SECOND)
+    longest = detail.number(keys.LATENCY.maximum)
+    samples = detail.integer(keys.GENERATED_SAMPLES_PER_QUERY)
+    if rate is None or not longest or samples is None:
+        return
+    counted = detail.integer(keys.QUERY_COUNT)
+    if counted is not None and counted != 1:
+        formula = "Offline, which issues one query,"
+        yield Disagreement(keys.QUERY_COUNT, counted, 1, formula, "query")
+    if not any(near(rate, n * 1e9 / longest) for n in padded_samples(detail, samples)):
+        formula = f"{samples:,} samples / longest latency"
+        yield Disagreement(
+            keys.SAMPLES_PER_SECOND, rate, samples * 1e9 / longest, formula, "samples/s"
+        )
+
+
+def single_stream(detail: DetailLog) -> Iterator[Disagreement]:
+    """SingleStream's rate is the inverse of its mean latency; its estimate is a measured latency."""
+    mean = detail.number(keys.LATENCY.mean)
+    rate = detail.number(keys.QPS_WITHOUT_OVERHEAD)
+    if mean and rate and not near(rate, 1e9 / mean):
+        formula = "1 / mean latency"
+        yield Disagreement(keys.QPS_WITHOUT_OVERHEAD, rate, 1e9 / mean, formula, "queries/s")
+    # With token latencies LoadGen's SingleStream estimate is one of time to first token.
+    tokens = detail.boolean(keys.USE_TOKEN_LATENCIES)
+    family = keys.FIRST_TOKEN if tokens else keys.LATENCY
+    yield from estimate(detail, keys.SINGLE_STREAM_ESTIMATE, family)
+
+
+def multi_stream(detail: DetailLog) -> Iterator[Disagreement]:
+    """MultiStream's estimate is a measured latency of a query."""
+    yield from estimate(detail, keys.MULTI_STREAM_ESTIMATE, keys.QUERY_LATENCY)
+
+
+def estimate(detail: DetailLog, key: str, family: keys.Latencies) -> Iterator[Disagreement]:
+    """An early-stopping estimate is one of the measured latencies at or above its percentile."""
+    stated = detail.number(key)
+    percent = (detail.number(keys.TARGET_PERCENTILE) or 0) * 100
+    low, high = detail.number(family.at(percent)), detail.number(family.maximum)
+    if stated is None or not 0 < stated < math.inf or low is None or high is None:
+        return
+    if not low * (1 - 1e-9) <= stated <= high * (1 + 1e-9):
+        formula = f"a {family.name} between the {percent:g}th percentile and the longest, at least"
+        yield Disagreement(key, stated, low, formula, "ns")
+
+
+def server(detail: DetailLog) -> Iterator[Disagreement]:
+    """Server's rates follow from its queries, its schedule and its longest latency."""
+    count = detail.integer(keys.QUERY_COUNT)
+    generated = detail.integer(keys.GENERATED_QUERY_COUNT)
+    length = detail.number(keys.GENERATED_QUERY_DURATION)
+    scheduled = detail.number(keys.SCHEDULED_SAMPLES_PER_SECOND)
+    completed = detail.number(keys.COMPLETED_SAMPLES_PER_SECOND)
+    longest = detail.number(keys.LATENCY.maximum)
+    if count is None or count < 2:
+        return
+    if generated is not None and count != generated and detail.boolean(keys.MIN_QUERIES_MET):
+        formula = "the number of queries generated"
+        yield Disagreement(keys.QUERY_COUNT, count, generated, formula, "query")
+    if scheduled:
+        span = (count - 1) / scheduled
+        if length:
+            late = span > length / 1e9 * (1 + RELATIVE) + 1e-6
+            early = span < length / 1e9 * 0.9 and count > 2000
+            if late or early:
+                yield Disagreement(
+                    keys.SCHEDULED_SAMPLES_PER_SECOND, scheduled, (count - 1) * 1e9 / length,
+                    "queries / length of the schedule", "samples/s",
+                )  # fmt: skip
+        if completed:
+            yield from _completed(completed, scheduled, count, span, longest)
+    yield from _tokens(detail, count, completed)
+
+
+def _completed(
+    completed: float, scheduled: float, count: int, span: float, longest: float | None
+) -> Iterator[Disagreement]:
+    key = keys.COMPLETED_SAMPLES_PER_SECOND
+    if completed > scheduled * (1 + RELATIVE):
+        formula = "the scheduled rate, which no run can exceed,"
+        yield Disagreement(key, completed, scheduled, formula, "samples/s")
+    elif longest is not None:
+        slowest = span + longest / 1e9
+        if (count - 1) / completed > slowest * (1 + RELATIVE) + 1e-3:
+            formula = "queries / (schedule + longest latency)"
+            yield Disagreement(key, completed, (count - 1) / slowest, formula, "samples/s")
+
+
+def _tokens(detail: DetailLog, count: int, completed: float | None) -> Iterator[Disagreement]:
+    tokens = detail.number(keys.COMPLETED_TOKENS_PER_SECOND)
+    throughput = detail.number(keys.TOKEN_THROUGHPUT)
+    mean = detail.number(keys.LATENCY.mean)
+    if not (tokens and completed and throughput and mean):
+        return
+    total = tokens * (count - 1) / completed
+    if not near(throughput, total / (mean * count), _TOKEN_RELATIVE):
+        computed = throughput * mean * count * completed / (count - 1)
+        formula = "token throughput, mean latency and completed queries"
+        yield Disagreement(keys.COMPLETED_TOKENS_PER_SECOND, tokens, computed, formula, "tokens/s")
+
+
+BY_SCENARIO = {
+    "Offline": offline,
+    "SingleStream": single_stream,
+    "Server": server,
+    "MultiStream": multi_stream,
+}
+
+
+def falling(detail: DetailLog, family: keys.Latencies) -> tuple[str, float, str, float] | None:
+    """The first percentile of a family that is below the one before: key, value, that key, its
+    value."""
+    last: tuple[str, float] | None = None
+    for key in family.rising:
+        value = detail.number(key)
+        if value is None or not math.isfinite(value):
+            continue
+        if last is not None and value < last[1]:
+            return key, value, *last
+        last = (key, value)
+    return None
+
+
+def conditions(detail: DetailLog, scenario: str | None) -> dict[str, bool | None]:
+    """The conditions that LoadGen logs for VALID: key and whether it was met."""
+    names = [keys.MIN_DURATION_MET, keys.MIN_QUERIES_MET, keys.EARLY_STOPPING_MET]
+    if scenario == "Server":
+        names.append(keys.CONSTRAINTS_MET)
+    return {key: detail.boolean(key) for key in names if key in detail}
+
+
+def tokens_per_sample(detail: DetailLog) -> tuple[str, float] | None:
+    """The mean number of output tokens by the log's two rates, with the token rate's key."""
+    for tokens, samples in (
+        (keys.COMPLETED_TOKENS_PER_SECOND, keys.COMPLETED_SAMPLES_PER_SECOND),
+        (keys.TOKENS_PER_SECOND, keys.SAMPLES_PER_SECOND),
+    ):
+        rate, base = detail.number(tokens), detail.number(samples)
+        if rate is not None and base:
+            return tokens, rate / base
+    return None
+
+
+def offline_interval(detail: DetailLog, lasted: float) -> Iterator[Disagreement]:
+    """Offline's longest latency is the time between power_begin and power_end (``lasted``, s)."""
+    longest = detail.number(keys.LATENCY.maximum)
+    if longest and abs(lasted * 1e9 - longest) > 20e6 + 5e-5 * longest:
+        formula = "the time between power_begin and power_end, which is Offline's one query,"
+        yield Disagreement(keys.LATENCY.maximum, longest, lasted * 1e9, formula, "ns")

@@ -1,0 +1,138 @@
+"""Family P: LoadGen itself, and whether logs are of the same setup and of their own system."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from checker import loadgen_keys as keys
+from checker.model import AccuracyRun, LogPrint, PerformanceRun, RangingRun
+from checker.parse.detail import DetailLog
+from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
+from checker.rules.comparing import at, is_uncommitted
+from checker.wording import listed, shown
+from schemas.round import Round
+
+
+@rule("P128", WARNING)
+def loadgen_version(
+    run: PerformanceRun | AccuracyRun, round: Round, detail: DetailLog, loadgen_version: str
+) -> Iterator[Problem]:
+    """LoadGen's version belongs to the round.
+
+    Why: rounds change seeds, metrics and checks inside LoadGen.
+    Fix: build or install the LoadGen release of the round and run again.
+    Source: inference_rules.adoc, "LoadGen": an unaltered, approved revision.
+    """
+    versions = round.loadgen.versions
+    if not versions:
+        raise NotJudged
+    short = ".".join(loadgen_version.split(".")[:2])
+    # LoadGen 0.5 prints itself as ".5a1".
+    if not {short, loadgen_version} & {*versions, *(f"0{known}" for known in versions)}:
+        text = f"{keys.LOADGEN_VERSION} is {loadgen_version}; expected {listed(versions, 'or')}"
+        yield at(run, keys.LOADGEN_VERSION, text, loadgen_version, versions)
+
+
+@rule("P148", WARNING)
+def loadgen_version_stated(
+    run: PerformanceRun | AccuracyRun, round: Round, detail: DetailLog
+) -> Iterator[Problem]:
+    """The log states LoadGen's version.
+
+    Why: LoadGen writes it first; a log without it was cut or edited.
+    Fix: use the detail log as LoadGen wrote it.
+    Source: LoadGen version.cc: loadgen_version.
+    """
+    if run.loadgen_version is None:
+        text = f"{keys.LOADGEN_VERSION} is absent; expected LoadGen's version"
+        yield at(run, keys.LOADGEN_VERSION, text, None, round.loadgen.versions)
+
+
+@rule("P129", WARNING)
+def loadgen_unmodified(
+    run: PerformanceRun | AccuracyRun | RangingRun, round: Round, detail: DetailLog
+) -> Iterator[Problem]:
+    """LoadGen was built without uncommitted changes.
+
+    Why: LoadGen must be used unaltered; a changed checkout may be a changed LoadGen.
+    Fix: build LoadGen from a clean checkout of the round's release.
+    Source: inference_rules.adoc, "LoadGen"; LoadGen's own error record.
+    """
+    for entry in detail.errors:
+        if is_uncommitted(entry.key, str(entry.value)):
+            yield Problem(
+                "LoadGen was built with uncommitted changes; expected a clean checkout",
+                str(entry.value)[:300],
+                "a clean checkout",
+                run.detail_path,
+                entry.line,
+            )
+            return
+
+
+@rule("P139", WARNING, needs={"other": "result.performance.detail"})
+def same_setup(
+    run: AccuracyRun, round: Round, detail: DetailLog, other: DetailLog
+) -> Iterator[Problem]:
+    """The accuracy run was made with the performance run's scenario, library and token latencies.
+
+    Why: the accuracy must be that of the system whose performance is published.
+    Fix: make both runs with the same build and configuration.
+    Source: inference_rules.adoc, "Scenarios": the same code in both modes.
+    """
+    for key in (keys.SCENARIO, keys.QSL_NAME, keys.USE_TOKEN_LATENCIES):
+        yield from _differs(run, detail, other, key)
+
+
+@rule("P159", NOTE, needs={"other": "result.performance.detail"})
+def same_sut_name(
+    run: AccuracyRun, round: Round, detail: DetailLog, other: DetailLog
+) -> Iterator[Problem]:
+    """The accuracy run names the same system under test as the performance run.
+
+    Why: the accuracy must be that of the system whose performance is published.
+    Fix: make both runs with the same build.
+    Source: inference_rules.adoc, "Scenarios"; LoadGen's sut_name.
+    """
+    yield from _differs(run, detail, other, keys.SUT_NAME)
+
+
+def _differs(run: AccuracyRun, detail: DetailLog, other: DetailLog, key: str) -> Iterator[Problem]:
+    mine, theirs = detail.get(key), other.get(key)
+    stated = mine not in (None, "") and theirs not in (None, "")
+    if stated and mine != theirs:
+        text = (
+            f"{key} is {shown(mine)} in the accuracy run; the performance run has {shown(theirs)}"
+        )
+        yield at(run, key, text, mine, theirs)
+
+
+@rule(
+    "P140", NOTE, needs={"mine": "loadgen_version", "theirs": "result.performance.loadgen_version"}
+)
+def same_loadgen(run: AccuracyRun, round: Round, mine: str, theirs: str) -> Iterator[Problem]:
+    """The accuracy run was made with the performance run's LoadGen version.
+
+    Why: both runs should come from one build.
+    Fix: make both runs with one LoadGen.
+    Source: inference_rules.adoc, "LoadGen".
+    """
+    if theirs != mine:
+        text = f"{keys.LOADGEN_VERSION} is {mine} in the accuracy run; the performance run has {theirs}"
+        yield at(run, keys.LOADGEN_VERSION, text, mine, theirs)
+
+
+@rule("P149", ERROR)
+def log_of_one_system(log: LogPrint, round: Round, twins: tuple[str, ...]) -> Iterator[Problem]:
+    """A performance log belongs to one system.
+
+    Why: a measurement of one system says nothing about another.
+    Fix: put the log of each system's own run into its folder.
+    Source: submission_rules.adoc: results are those of the system that is described.
+    """
+    yield Problem(
+        f"the same log is in {listed(list(twins), limit=3)}",
+        list(twins[:10]),
+        "a log of this system's own",
+        log.path,
+    )
