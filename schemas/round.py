@@ -297,7 +297,6 @@ class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     accuracy_units: the unit in which the accuracy script prints each metric.
     accuracy_value: which value counts where accuracy.txt prints a metric several times.
-    offline_minimum_divisions: divisions in which ``min_samples_per_query`` holds (empty: all).
     allowed_fallback_runs: folders below the results folder that stand in for ``performance/run_1``.
     """
 
@@ -323,7 +322,6 @@ class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     compliance: dict[str, ComplianceTest] = {}
     power: Power = Power()
     allowed_fallback_runs: list[str] = []
-    offline_minimum_divisions: list[str] = []
     benchmarks: dict[str, Benchmark]
 
     @property

@@ -66,7 +66,7 @@ def test_case_002_and_003_offline_minimum_is_the_benchmarks_own(grow: Grow, name
     tree.set_log(tree.result("Offline").detail, "effective_samples_per_query", wanted - 1)
     found = [f for f in tree.check().findings if f.rule == "P112"]
     assert [f.required for f in found] == [wanted]
-    assert str(wanted) in found[0].message
+    assert f"{wanted:,}" in found[0].message
 
 
 def test_case_006_token_limits_are_servers_and_interactives(grow: Grow) -> None:

@@ -41,8 +41,6 @@ DESCRIPTIONS = {
         "accuracy_value": "Which value counts where accuracy.txt prints a metric several times.",
         "allowed_fallback_runs": "Folders below the results folder that stand in for "
         "performance/run_1.",
-        "offline_minimum_divisions": "Divisions in which min_samples_per_query holds; "
-        "empty: all of them.",
         "benchmarks": "The benchmarks by name.",
     },
     "Seeds": {
@@ -210,10 +208,6 @@ RANGES: dict[str, dict[str, Any]] = {
     "Round.divisions": {
         "items": {"enum": ["closed", "open", "network"]},
         "minItems": 1,
-        "uniqueItems": True,
-    },
-    "Round.offline_minimum_divisions": {
-        "items": {"enum": ["closed", "open", "network"]},
         "uniqueItems": True,
     },
     "Round.max_file_bytes": {"minimum": 1},

@@ -10,8 +10,8 @@ from checker.compliance.evidence import Evidence
 from checker.model import ComplianceRun, PerformanceRun, Result, Run
 from checker.parse.detail import DetailLog
 from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
-from checker.rules.compliance.scope import JUDGED, has_tests
 from checker.rules.comparing import UNCOMMITTED, seed_problems
+from checker.rules.compliance.scope import JUDGED, has_tests
 from checker.wording import number
 from schemas.round import Benchmark, Round, Scenario, Seeds
 
@@ -341,7 +341,7 @@ def test_run_limits(
     is_full_run: bool,
     detail: DetailLog,
     benchmark: Benchmark,
-    rules: Scenario | None = None,
+    limits: Scenario | None = None,
 ) -> Iterator[Problem]:
     """The test's run keeps the round's sample count and latency bound.
 
@@ -362,7 +362,7 @@ def test_run_limits(
             line=detail.line(key),
         )
     key = "effective_target_latency_ns"
-    bound, asked = rules.target_latency_ns if rules else None, detail.number(key)
+    bound, asked = limits.target_latency_ns if limits else None, detail.number(key)
     if bound is not None and asked is not None and run.scenario == "Server" and not asked <= bound:
         yield Problem(
             f"found target_latency {number(asked / 1e6)} ms in {run.test}; expected at most "
@@ -374,7 +374,7 @@ def test_run_limits(
         )
 
 
-@rule("C131", ERROR, divisions=JUDGED, when=has_tests, needs={"limits": "rules"})
+@rule("C131", ERROR, divisions=JUDGED, when=has_tests)
 def test_run_whole(
     run: ComplianceRun,
     round: Round,
@@ -418,8 +418,7 @@ def _cuts(
         yield key, asked, least, " queries"
     key = "effective_samples_per_query"
     samples, least = detail.integer(key), limits.min_samples_per_query
-    divisions = run.result.round.offline_minimum_divisions
-    held = run.scenario == "Offline" and (not divisions or run.division in divisions)
+    held = run.scenario == "Offline" and run.division == "closed"
     if held and "min_query_count" not in own and least and samples is not None and samples < least:
         yield key, samples, least, " samples"
     key = "result_query_count"

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from checker.compliance import performance
 from checker.compliance.performance import Comparison
+from checker.consistency import same_value
 from checker.model import ComplianceTest
 from checker.parse.detail import DetailLog
 from checker.parse.verify import Verification
 from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
 from checker.rules.compliance.scope import JUDGED, has_tests
-from checker.consistency import same_value
 from checker.wording import number
 from schemas.round import Round
 

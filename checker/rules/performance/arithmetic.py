@@ -187,10 +187,12 @@ def tokens_as_in_accuracy(
     if "TOKENS_PER_SAMPLE" not in {gate.metric for gate in gates}:
         raise NotJudged
     found = consistency.tokens_per_sample(detail)
-    scores = {score.metric: score.value for score in metrics.accuracy_of(run.result)}
-    expected = scores.get("TOKENS_PER_SAMPLE")
-    if found is None or not expected:
+    scores = {score.metric: score for score in metrics.accuracy_of(run.result)}
+    score = scores.get("TOKENS_PER_SAMPLE")
+    if found is None or score is None or not score.value or score.passed is False:
+        # A length outside its limits is an accuracy finding.
         raise NotJudged
+    expected = score.value
     key, tokens = found
     if not expected / _TOKENS_FACTOR <= tokens <= expected * _TOKENS_FACTOR:
         text = (

@@ -135,7 +135,7 @@ AUDIT = f"{BASE}/audit/{ROUND.compliance['TEST06'].endpoints_file}"
 BREAKS: dict[str, list[tuple[Change, list[tuple[str, str]]]]] = {
     "P151": [
         (_remove(CONFIG), [("P151", f"{BASE}/{CONFIG}")]),
-        (_remove(SUMMARY), [("A152", f"{BASE}/{ACCURACY}"), ("P122", f"{BASE}/{SUMMARY}"),
+        (_remove(SUMMARY), [("A152", f"{BASE}/{ACCURACY}"),
                             ("P151", f"{BASE}/{SUMMARY}"), ("S125", f"{BASE}/performance")]),
         (_remove(ACCURACY), [("P151", f"{BASE}/{ACCURACY}"), ("S125", f"{BASE}/accuracy")]),
     ],

@@ -190,7 +190,7 @@ SPL = f"{TOP}/run_1/spl.txt"
 BREAKS: dict[str, list[Case]] = {
     "W101": [
         (_remove("power/ptd_logs.txt"), [("W101", f"{TOP}/power/ptd_logs.txt")], MEASURED),
-        (_remove("ranging/spl.txt"), [(r, f"{TOP}/ranging/spl.txt") for r in ("P141", "W101")], MEASURED),
+        (_remove("ranging/spl.txt"), [("W101", f"{TOP}/ranging/spl.txt")], MEASURED),
         (_remove("ranging"), [("W101", f"{TOP}/ranging")], MEASURED),
     ],
     "W102": [(_json("server", lambda d: d.pop("ptd_messages")), [("W102", SERVER), ("W103", SERVER)], MEASURED)],
