@@ -21,8 +21,9 @@ from checker.early_stopping import discarded_count
 from checker.engine import Options
 from checker.engine import check as run_check
 from checker.model import demands_of
-from checker.rules.power import KNOWN_SOURCES, sources_digest
+from checker.rules.power.records import sources_digest
 from schemas.load import load_round
+from schemas.power import load_power
 from schemas.report import Report
 from schemas.round import Benchmark, Gate, Round, Scenario
 
@@ -1540,7 +1541,7 @@ def _samples(log: Log, label: str) -> str:
 
 SOURCES = {"client.py": "0" * 40, "server.py": "1" * 40}
 """The made-up release of the measurement software that measured; the checker is told to know it."""
-KNOWN_SOURCES.add(sources_digest(SOURCES))
+load_power().sources.add(sources_digest(SOURCES))
 
 
 def _sha1(path: Path) -> str:

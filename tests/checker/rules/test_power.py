@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from checker.rules import RULES, power
+from checker.rules import RULES
+from checker.rules.power.records import sources_digest
 from tests.checker.rules.breaking import place_of
 from tests.conftest import Grow
 from tests.trees import DELETE, DETAIL, GoodTree, stamp
@@ -382,7 +383,7 @@ def test_case_23_unknown_sources_warn_with_their_checksum(grow: Grow) -> None:
     _json("both", lambda d: d.update(sources={"client.py": "2" * 40}))(tree)
     (finding,) = tree.check().findings
     assert (finding.rule, finding.severity) == ("W110", "warning")
-    assert finding.found == power.sources_digest({"client.py": "2" * 40})
+    assert finding.found == sources_digest({"client.py": "2" * 40})
     assert str(finding.found) in finding.message
 
 

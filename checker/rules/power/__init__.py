@@ -1,0 +1,1 @@
+"""Family W: the power measurement: by the right meter, of this very run, without a gap."""

@@ -1,0 +1,29 @@
+"""``power.toml``: known measurement software and messages of PTDaemon that are accepted."""
+
+from __future__ import annotations
+
+import functools
+import re
+from importlib import resources
+
+import msgspec
+
+
+class Power(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """sources: SHA-1 of known tables of source checksums; accepted_messages: regular expressions."""
+
+    sources: set[str]
+    accepted_messages: tuple[str, ...]
+
+    def accepts(self, message: str) -> bool:
+        """Whether an error that PTDaemon reported leaves the measurement sound."""
+        return any(re.match(pattern, message) for pattern in self.accepted_messages)
+
+
+@functools.cache
+def load_power() -> Power:
+    """The table of this version."""
+    import tomllib
+
+    text = (resources.files("schemas") / "power.toml").read_text(encoding="utf-8")
+    return msgspec.convert(tomllib.loads(text), Power)
