@@ -36,6 +36,7 @@ CHECK = (
     "power.files",
     "power.session",
     "power.samples",
+    "power.measurement",
     "power.channels",
     "endpoints",
     "network",

@@ -32,7 +32,7 @@ def _problem(fault: Fault, case: str | None = None) -> Problem:
         fix=fault.fix,
         found=fault.kind,
         pointer=fault.pointer,
-        case="encoding" if fault.kind == "encoding" else case or _KINDS.get(fault.kind),
+        case="encoding" if fault.kind == "encoding" else _KINDS.get(fault.kind, case),
     )
 
 

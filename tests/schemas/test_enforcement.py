@@ -7,11 +7,15 @@ import pytest
 from checker.rules import RULES, all_facts
 from schemas.enforcement import (
     BadEnforcement,
+    Entry,
+    Severity,
     decide,
     entries,
+    entries_of,
     overlaps,
     parse_enforcement,
 )
+from schemas.load import round_names
 
 
 def test_entries_name_rules_and_cases_that_exist() -> None:
@@ -33,7 +37,27 @@ def test_entries_change_something() -> None:
             continue
         rule = own[entry.rule]
         default = rule.severity if entry.case is None else rule.cases[entry.case]
-        assert entry.check != default or entry.audit not in (None, default), entry
+        others = [other for other in entries_of(entry.rule) if other is not entry]
+
+        def without(
+            round: str,
+            audit: bool,
+            *,
+            entry: Entry = entry,
+            default: Severity = default,
+            others: list[Entry] = others,
+        ) -> Severity:
+            division = entry.divisions[0] if entry.divisions else None
+            return decide(
+                others, default, round=round, case=entry.case, division=division, audit=audit
+            )[0]
+
+        covered = [name for name in round_names() if entry.covers(name)]
+        assert any(
+            entry.severity(audit=audit) != without(name, audit)
+            for name in covered
+            for audit in (False, True)
+        ), entry
 
 
 def test_of_two_entries_one_is_the_more_specific() -> None:
