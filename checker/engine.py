@@ -230,6 +230,7 @@ def _submitter(plan: Plan, submitter: Submitter, judge: Judge) -> Wide:
         key = (submitter.division, submitter.name, system.name)
         full = load_system(*key, system.path, plan.system_files[key], complete=system.complete)
         full.results = system.results
+        full.meant = system.meant
         full.has_results = system.has_results
         full.power_document = system.power_document
         loaded.append(full)

@@ -20,7 +20,7 @@ def _describe(tree: GoodTree, **fields: Any) -> None:
 
 
 def _found(tree: GoodTree, rule: str, *, audit: bool = False) -> list[tuple[str, int]]:
-    findings = (tree.audit() if audit else tree.check()).findings
+    findings = tree.check(audit=audit).findings
     return [(f.severity, f.count) for f in findings if f.rule == rule]
 
 
