@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from checker import metrics
-from checker.model import PerformanceRun, Result
+from checker.model import PerformanceRun, RangingRun, Result
 from checker.parse.detail import DetailLog
 from checker.parse.documents import Document
 from checker.parse.power import PowerLogs, SampleLog
@@ -201,7 +201,11 @@ def power_metric_present(
     },
 )
 def samples_of_session(
-    run: PerformanceRun, round: Round, samples: SampleLog, marks: dict[str, int], server: Document
+    run: PerformanceRun | RangingRun,
+    round: Round,
+    samples: SampleLog,
+    marks: dict[str, int],
+    server: Document,
 ) -> Iterator[Problem]:
     """The samples are marked with the session and the phase that the records name.
 
@@ -267,7 +271,7 @@ def ranging_is_the_same_run(
     result: Result,
     round: Round,
     folder: object,
-    ranging: PerformanceRun,
+    ranging: RangingRun,
     ranged: DetailLog,
     detail: DetailLog,
 ) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ import math
 from array import array
 from collections.abc import Iterator
 
-from checker.model import PerformanceRun
+from checker.model import PerformanceRun, RangingRun
 from checker.parse.detail import DetailLog
 from checker.parse.power import PowerLogs, SampleLog
 from checker.rule import ERROR, NOTE, WARNING, Problem, rule
@@ -33,7 +33,11 @@ def _measured(logs: PowerLogs) -> float:
 
 @rule("W115", ERROR, when=has_power, needs=SAMPLES)
 def sample_rate(
-    run: PerformanceRun, round: Round, logs: PowerLogs, samples: SampleLog, inside: list[int]
+    run: PerformanceRun | RangingRun,
+    round: Round,
+    logs: PowerLogs,
+    samples: SampleLog,
+    inside: list[int],
 ) -> Iterator[Problem]:
     """The meter was read about once a second during the run.
 
@@ -56,7 +60,11 @@ def sample_rate(
 
 @rule("W116", ERROR, when=has_power, needs=SAMPLES)
 def no_gaps(
-    run: PerformanceRun, round: Round, logs: PowerLogs, samples: SampleLog, inside: list[int]
+    run: PerformanceRun | RangingRun,
+    round: Round,
+    logs: PowerLogs,
+    samples: SampleLog,
+    inside: list[int],
 ) -> Iterator[Problem]:
     """No more than 5 s pass between two samples of the run, and their times only go forward.
 
@@ -85,7 +93,11 @@ def no_gaps(
 
 @rule("W117", WARNING, cases={"ranging": NOTE}, when=has_power, needs=SAMPLES)
 def watts_sound(
-    run: PerformanceRun, round: Round, logs: PowerLogs, samples: SampleLog, inside: list[int]
+    run: PerformanceRun | RangingRun,
+    round: Round,
+    logs: PowerLogs,
+    samples: SampleLog,
+    inside: list[int],
 ) -> Iterator[Problem]:
     """Every sample of the run is a finite number of watts above 0.
 
@@ -109,7 +121,7 @@ def watts_sound(
 
 @rule("W118", WARNING, when=has_power, needs={**SAMPLES, "average": "power.average_watts"})
 def energy_agrees(
-    run: PerformanceRun,
+    run: PerformanceRun | RangingRun,
     round: Round,
     logs: PowerLogs,
     samples: SampleLog,
@@ -147,7 +159,11 @@ def _energy(samples: SampleLog, inside: list[int]) -> float:
 
 @rule("W119", ERROR, when=has_power, needs=SAMPLES)
 def interval_covered(
-    run: PerformanceRun, round: Round, logs: PowerLogs, samples: SampleLog, inside: list[int]
+    run: PerformanceRun | RangingRun,
+    round: Round,
+    logs: PowerLogs,
+    samples: SampleLog,
+    inside: list[int],
 ) -> Iterator[Problem]:
     """Samples cover LoadGen's interval from its begin to its end.
 
@@ -179,7 +195,11 @@ def interval_covered(
     needs={"logs": "power", "times": "power.samples.times", "detail": "detail"},
 )
 def samples_in_interval(
-    run: PerformanceRun, round: Round, logs: PowerLogs, times: array[float], detail: DetailLog
+    run: PerformanceRun | RangingRun,
+    round: Round,
+    logs: PowerLogs,
+    times: array[float],
+    detail: DetailLog,
 ) -> Iterator[Problem]:
     """There are samples inside LoadGen's interval.
 
@@ -207,7 +227,11 @@ def samples_in_interval(
 
 @rule("W121", WARNING, when=has_power, needs=SAMPLES)
 def readings_consistent(
-    run: PerformanceRun, round: Round, logs: PowerLogs, samples: SampleLog, inside: list[int]
+    run: PerformanceRun | RangingRun,
+    round: Round,
+    logs: PowerLogs,
+    samples: SampleLog,
+    inside: list[int],
 ) -> Iterator[Problem]:
     """Watts are volts times amperes times power factor, and the power factor is at most 1.
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from checker.model import PerformanceRun, Result
+from checker.model import PerformanceRun, RangingRun, Result
 from checker.parse.documents import Document
 from checker.parse.power import PowerLogs
 from checker.rule import ERROR, NOTE, WARNING, Problem, rule
@@ -206,7 +206,9 @@ def _short(value: object) -> str:
 
 
 @rule("W108", ERROR, when=has_power, needs={"logs": "power"})
-def interval_in_phase(run: PerformanceRun, round: Round, logs: PowerLogs) -> Iterator[Problem]:
+def interval_in_phase(
+    run: PerformanceRun | RangingRun, round: Round, logs: PowerLogs
+) -> Iterator[Problem]:
     """LoadGen's run is inside the measurement's phase.
 
     Why: the meter must have run while LoadGen did.
