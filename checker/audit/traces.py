@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 from checker import metrics
+from checker.audit.evidence import PERCENTS
+from checker.audit.figures import tokens_per_sample
 from checker.model import Result, Run
 from checker.parse.detail import DetailLog
 from checker.parse.reading import Unreadable, sha256_of
@@ -50,6 +54,7 @@ class RunTrace:
     process: pid, date and power_begin; began, ended:
     seconds since 1970, in the zone the log takes for UTC; sources: SHA-1 of LoadGen's core files;
     places: key -> (source file, source line, log line); lines: where some keys stand in the log.
+    latencies: mean, greatest and six percentiles in ns, where all are there.
     """
 
     path: str
@@ -75,6 +80,7 @@ class RunTrace:
     results: tuple[str, ...] = ()
     tree: str = ""
     field: Any = None  # a Field; a cache of traces holds none
+    latencies: tuple[float, ...] = ()
 
     @property
     def division(self) -> str | None:
@@ -87,6 +93,15 @@ class RunTrace:
         return self.subject.submitter, self.subject.system
 
 
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """An accuracy log of a result: of its accuracy run, or of a compliance test (``kind``)."""
+
+    kind: str
+    path: str
+    digest: str
+
+
 @dataclass(slots=True)
 class ResultTrace:
     """One result: ``path`` is its folder's.
@@ -94,6 +109,7 @@ class ResultTrace:
     metric, unit: the published number; key, line: where it stands in ``detail_path``; rates: other
     numbers of the performance run by key; accelerator, accelerators: of the whole system;
     description: digest of the system description without submitter, division and status.
+    tokens: output tokens per sample of the performance run. answers: every accuracy log.
     """
 
     path: str
@@ -115,6 +131,8 @@ class ResultTrace:
     results: tuple[str, ...] = ()
     tree: str = ""
     field: Any = None  # a Field; a cache of traces holds none
+    tokens: float | None = None
+    answers: tuple[Answers, ...] = ()
 
     @property
     def division(self) -> str | None:
@@ -178,8 +196,36 @@ def _run_trace(result: Result, kind: str, run: Run, detail: DetailLog) -> RunTra
         version=run.loadgen_version, sut=detail.text("sut_name"), sources=core,
         places=_places(detail) if mllog and core else {},
         lines={k: line for k in (*_TRIPLE, "test_datetime", "power_begin") if (line := detail.line(k))},
-        results=run.results,
+        results=run.results, latencies=_latencies(detail),
     )  # fmt: skip
+
+
+_FIGURES = (
+    "result_mean_latency_ns",
+    "result_max_latency_ns",
+    *(f"result_{p}_percentile_latency_ns" for p in PERCENTS),
+)
+
+
+def _latencies(detail: DetailLog) -> tuple[float, ...]:
+    values = [detail.number(key) for key in _FIGURES]
+    return tuple(v for v in values if v) if all(v is not None and v > 0 for v in values) else ()
+
+
+_LEAST_ANSWERS = 200
+"""Bytes of an accuracy log that holds at least one answer."""
+
+
+def _answers(result: Result) -> Iterator[Answers]:
+    logs = {name: test.accuracy_log for name, test in result.tests.items()}
+    if result.accuracy is not None:
+        logs["accuracy"] = result.accuracy.log_file
+    for kind, file in logs.items():
+        if file is not None and file.size >= _LEAST_ANSWERS:
+            try:
+                yield Answers(kind, file.path, sha256_of(file))
+            except Unreadable:
+                continue
 
 
 def _process(detail: DetailLog) -> tuple[int, str, str] | None:
@@ -255,6 +301,8 @@ def _result_trace(result: Result) -> ResultTrace:
         description=hashlib.sha256(description).hexdigest() if plain else None,
         availability=status.strip().lower() if isinstance(status, str) else None,
         results=result.results,
+        tokens=tokens_per_sample(detail, run.scenario) if detail is not None and run is not None else None,
+        answers=tuple(_answers(result)),
     )  # fmt: skip
 
 
@@ -299,6 +347,26 @@ class Field:
     def by_process(self) -> dict[Any, list[RunTrace]]:
         """Runs of the same process that began at the same millisecond."""
         return _grouped(self.runs, lambda run: run.process)
+
+    @cached_property
+    def by_answers(self) -> dict[str, list[tuple[ResultTrace, Answers]]]:
+        """Accuracy logs with the same bytes."""
+        pairs = [(one, answers) for one in self.results for answers in one.answers]
+        return _grouped(pairs, lambda pair: pair[1].digest)
+
+    @cached_property
+    def scaled(self) -> dict[int, tuple[RunTrace, float]]:
+        """By id of a run: a run whose eight latency figures are this one's times one factor."""
+        return scaled_pairs(self.runs)
+
+    @cached_property
+    def by_task(self) -> dict[Any, list[ResultTrace]]:
+        """Results of one system and benchmark, whatever the accuracy target."""
+        return _grouped(
+            self.results,
+            lambda one: (one.tree, one.subject.division, one.subject.submitter, one.subject.system,
+                         base_name(one.subject.benchmark or one.directory)),
+        )  # fmt: skip
 
     @cached_property
     def by_owner(self) -> dict[Any, list[RunTrace]]:
@@ -375,6 +443,38 @@ class Field:
              row.scenario.lower()): row
             for row in self.old.results if row.metric is not None
         }  # fmt: skip
+
+
+_ONE_FACTOR = 2e-5
+_OWN_SPREAD = 0.05
+
+
+def scaled_pairs(runs: list[RunTrace]) -> dict[int, tuple[RunTrace, float]]:
+    """Runs whose latency figures are another run's times one factor, and that factor.
+
+    Two logs are such a pair where the natural logarithms of the eight ratios differ by less than
+    2e-5, while each log's own figures spread by more than 5 %; the factor is not 1.
+    """
+    shapes = []
+    for run in runs:
+        # Offline's latencies rise evenly, so that two genuine runs can have one shape.
+        if run.latencies and run.logged_scenario != "Offline":
+            logs = [math.log(value) for value in run.latencies]
+            if max(logs) - min(logs) > _OWN_SPREAD:
+                shapes.append((tuple(log - logs[0] for log in logs[1:]), logs[0], run))
+    # Sorted by the first figure of the shape, only neighbours can be alike.
+    shapes.sort(key=lambda shape: (shape[0], shape[2].path))
+    found: dict[int, tuple[RunTrace, float]] = {}
+    for index, (shape, scale, run) in enumerate(shapes):
+        for other_shape, other_scale, other in shapes[index + 1 :]:
+            if other_shape[0] - shape[0] > _ONE_FACTOR:
+                break
+            if abs(other_scale - scale) < _ONE_FACTOR:
+                continue
+            if max(abs(a - b) for a, b in zip(shape, other_shape, strict=True)) < _ONE_FACTOR:
+                found.setdefault(id(run), (other, math.exp(scale - other_scale)))
+                found.setdefault(id(other), (run, math.exp(other_scale - scale)))
+    return found
 
 
 def _grouped(items: list[Any], key: Any) -> dict[Any, list[Any]]:

@@ -44,7 +44,7 @@ CHECK = (
 )
 """The modules of this package with the rules of a check."""
 
-AUDIT = ("audit_run", "audit_replay", "audit_across")
+AUDIT = ("audit_run", "audit_replay", "audit_across", "audit_figures", "audit_copies")
 """Those of family R; a check does not import them."""
 
 
