@@ -24,7 +24,7 @@ from checker.detect import detect_round
 from checker.discover import Place, Plan, discover, locate
 from checker.judging import Judge
 from checker.load import load_system
-from checker.model import LogPrint, Submitter, System
+from checker.model import Submitter, System, shared_logs
 from checker.notices import about_round, no_limits, nothing_checked
 from checker.options import Options, Progress
 from checker.parse.reading import list_tree
@@ -125,8 +125,9 @@ def _examine(
         ]
         if known is not None:
             known.save()
-        for log in _twins([p for outcome in outcomes for p in outcome.prints]):
-            findings.extend(judge(log).findings)
+        prints = [mark for outcome in outcomes for mark in outcome.prints]
+        for shared in shared_logs(prints, described):
+            findings.extend(judge(shared).findings)
     findings.extend(about_round(options, detected, round))
     if not plan.results:
         findings.append(nothing_checked(plan, options))
@@ -256,16 +257,6 @@ def _by_result(plan: Plan, wide: Sequence[Wide]) -> dict[str, dict[str, Any]]:
         for system in submitter.systems
         for key in system.results
     }
-
-
-def _twins(prints: Sequence[LogPrint]) -> Iterator[LogPrint]:
-    """Each performance log with the logs of other systems that are the same."""
-    groups: dict[Any, list[LogPrint]] = {}
-    for log in prints:
-        groups.setdefault((log.division, log.mark), []).append(log)
-    for log in prints:
-        group = groups[log.division, log.mark]
-        yield replace(log, twins=tuple(o.path for o in group if o.system != log.system))
 
 
 def _with_names(place: Place, options: Options) -> Place:

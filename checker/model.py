@@ -5,7 +5,7 @@ Every class has ``path`` (where it stands, relative to the tree), ``division`` a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -621,12 +621,8 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class LogPrint:
-    """What tells one performance run's log from every other, and where else it lies.
-
-    mark: size, date, process, latencies and counts of the log; twins: the logs of other systems
-    of the same division with the same mark.
-    """
+class Fingerprint:
+    """What tells one performance run's log from every other: size, date, process, latencies, counts."""
 
     path: str
     subject: Subject
@@ -634,20 +630,101 @@ class LogPrint:
     system: tuple[str, str]
     mark: tuple[str, ...]
     results: tuple[str, ...] = ()
-    twins: tuple[str, ...] = ()
 
 
-def print_of(run: PerformanceRun) -> LogPrint | None:
-    """The print of a performance run; None where its log holds no result to tell it by."""
+def fingerprint_of(run: PerformanceRun) -> Fingerprint | None:
+    """The fingerprint of a performance log; None where it holds no result to tell it by."""
     detail = run.detail
     if detail is None or not detail or detail.get("result_mean_latency_ns") is None:
         return None
-    keys = ("test_datetime", "power_begin", "result_mean_latency_ns", "result_max_latency_ns",
-            "result_query_count", "generated_query_count")  # fmt: skip
+    keys = (
+        "test_datetime",
+        "power_begin",
+        "result_mean_latency_ns",
+        "result_max_latency_ns",
+        "result_query_count",
+        "generated_query_count",
+    )
     pids = ",".join(map(str, sorted(detail.pids)))
     mark = (str(detail.size), pids, *(str(detail.get(key)) for key in keys))
     result = run.result
-    return LogPrint(
-        detail.path, result.subject, result.division, (result.submitter, result.system.name), mark,
-        run.results,
-    )  # fmt: skip
+    return Fingerprint(
+        path=detail.path,
+        subject=result.subject,
+        division=result.division,
+        system=(result.submitter, result.system.name),
+        mark=mark,
+        results=run.results,
+    )
+
+
+HARDWARE_FIELDS = (
+    "accelerator_model_name",
+    "accelerators_per_node",
+    "number_of_nodes",
+    "host_processor_model_name",
+    "host_processors_per_node",
+)
+"""The fields of a system description that say which machine it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedLogs:
+    """Performance logs that two systems of one division both submit.
+
+    systems: (submitter, system) of both; logs: pairs of paths, the first system's first; results:
+    the keys of all results that rest on them; differences: hardware fields of the two descriptions
+    that differ. path: the first log of the second system.
+    """
+
+    path: str
+    division: str
+    subject: Subject
+    systems: tuple[tuple[str, str], tuple[str, str]]
+    logs: tuple[tuple[str, str], ...]
+    results: tuple[str, ...]
+    differences: tuple[str, ...]
+
+
+def shared_logs(
+    fingerprints: Iterable[Fingerprint], descriptions: Mapping[str, Mapping[str, Any]]
+) -> list[SharedLogs]:
+    """Every pair of systems that share logs, in the order of their paths.
+
+    descriptions: a system description by the key of each result.
+    """
+    groups: dict[tuple[str, tuple[str, ...]], list[Fingerprint]] = {}
+    for log in fingerprints:
+        groups.setdefault((log.division, log.mark), []).append(log)
+    pairs: dict[tuple[Any, ...], list[tuple[Fingerprint, Fingerprint]]] = {}
+    for logs in groups.values():
+        logs.sort(key=lambda log: log.path)
+        for index, one in enumerate(logs):
+            for other in logs[index + 1 :]:
+                if one.system != other.system:
+                    key = (one.division, one.system, other.system)
+                    pairs.setdefault(key, []).append((one, other))
+    found = []
+    for (division, first, second), members in sorted(pairs.items()):
+        one, other = members[0]
+        a, b = (descriptions.get(log.results[0], {}) if log.results else {} for log in (one, other))
+        differences = [
+            name for name in HARDWARE_FIELDS if _plain(a.get(name)) != _plain(b.get(name))
+        ]
+        keys = [key for pair in members for log in pair for key in log.results]
+        found.append(
+            SharedLogs(
+                path=other.path,
+                division=division,
+                subject=Subject(division, *second),
+                systems=(first, second),
+                logs=tuple((one.path, other.path) for one, other in members),
+                results=tuple(dict.fromkeys(keys)),
+                differences=tuple(differences),
+            )
+        )
+    return found
+
+
+def _plain(value: Any) -> str:
+    return " ".join(str(value if value is not None else "").casefold().split())

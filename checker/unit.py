@@ -18,7 +18,7 @@ from checker.discover import ResultPlan
 from checker.judging import Judge, clean_subject
 from checker.load import load_result
 from checker.machine import MachineFault
-from checker.model import LogPrint, Result, print_of
+from checker.model import Fingerprint, Result, fingerprint_of
 from schemas.load import load_round
 from schemas.report import Finding, Subject
 from schemas.report import Result as ResultRow
@@ -34,7 +34,7 @@ class Outcome(msgspec.Struct):
     row: ResultRow
     findings: list[Finding]
     traces: Traces | None = None
-    prints: list[LogPrint] = []
+    prints: list[Fingerprint] = []
 
 
 def work(
@@ -125,7 +125,7 @@ def _judge_result(result: Result, judge: Judge) -> Outcome:
     # alone sees all of them.
     across = any(rule.target in (RunTrace, ResultTrace) for rule in judge.rules)
     traces = traces_of(result) if across else None
-    prints = [mark for run in result.runs if (mark := print_of(run)) is not None]
+    prints = [mark for run in result.runs if (mark := fingerprint_of(run)) is not None]
     runs = clean_facts(metrics.facts_of(result))
     findings: list[Finding] = []
     applied = 0

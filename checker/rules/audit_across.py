@@ -25,9 +25,20 @@ def _field(trace: RunTrace | ResultTrace) -> Field:
     return found
 
 
+def _in_check(one: RunTrace, other: RunTrace) -> bool:
+    """Whether P149 names the two already: the same performance log under two systems of a division."""
+    return (
+        one.kind == other.kind == "performance"
+        and one.digest == other.digest
+        and one.owner != other.owner
+        and (one.tree, one.division) == (other.tree, other.division)
+    )
+
+
 def _first_other(trace: RunTrace, group: list[RunTrace]) -> list[RunTrace]:
     """The runs before this one: each pair is told once, by the later."""
-    return sorted((o for o in group if o is not trace and _order(o) < _order(trace)), key=_order)
+    others = (o for o in group if o is not trace and _order(o) < _order(trace))
+    return sorted((o for o in others if not _in_check(trace, o)), key=_order)
 
 
 def _order(trace: RunTrace) -> tuple[str, bool, str]:

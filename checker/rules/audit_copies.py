@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from checker.audit.evidence import evidence
-from checker.audit.traces import ResultTrace, RunTrace, base_name
+from checker.audit.traces import Answers, ResultTrace, RunTrace, base_name
 from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
 from checker.wording import number
 from schemas.round import Round
@@ -83,7 +83,7 @@ def answers_of_its_own(result: ResultTrace, round: Round) -> Iterator[Problem]:
             path=own.path,
             found=[log.path for _, log in others[:20]],
             required="answers of the test's own run",
-            case="same test" if same else None,
+            case="same test" if same and _one_task(result, others) else None,
             results=tuple(dict.fromkeys([*result.results, *trace.results])),
             evidence=evidence(
                 "SHA-256 of two accuracy logs is equal",
@@ -91,6 +91,12 @@ def answers_of_its_own(result: ResultTrace, round: Round) -> Iterator[Problem]:
                 {"this log": own.path, "other log": other.path, "SHA-256": own.digest},
             ),
         )
+
+
+def _one_task(one: ResultTrace, others: list[tuple[ResultTrace, Answers]]) -> bool:
+    """Whether all of the others are of the same benchmark: the same model may answer alike twice."""
+    own = base_name(one.subject.benchmark)
+    return all(base_name(trace.subject.benchmark) == own for trace, _ in others)
 
 
 def _one_run(one: ResultTrace, other: ResultTrace, round: Round) -> bool:
@@ -109,12 +115,11 @@ def _one_run(one: ResultTrace, other: ResultTrace, round: Round) -> bool:
 _TOKENS_APART = 1.05
 
 
-@rule("R316", WARNING, needs=("field", "tokens"), cases={"far": ERROR})
+@rule("R316", ERROR, needs=("field", "tokens"))
 def tokens_as_in_other_scenarios(result: ResultTrace, round: Round) -> Iterator[Problem]:
     """A system's runs of one benchmark give as many tokens per sample in every scenario.
 
-    Within 3.7 % in all systems of v4.1 to v6.1 that have several scenarios. Beyond a factor of 2 it
-    is an error.
+    Within 3.7 % in all closed systems of v4.1 to v6.1 that have several scenarios.
 
     Why: the same model answers the same samples; a token rate that was raised alone stands out.
     Fix: make all runs with the same build and limits on output length.
@@ -146,7 +151,6 @@ def tokens_as_in_other_scenarios(result: ResultTrace, round: Round) -> Iterator[
         line=result.line,
         found=float(f"{result.tokens:.6g}"),
         required=float(f"{usual:.6g}"),
-        case="far" if ratio > 2 else None,
         evidence=evidence(
             "tokens per sample of one system and benchmark agree within 5 %",
             "high",

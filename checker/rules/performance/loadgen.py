@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from checker import loadgen_keys as keys
-from checker.model import AccuracyRun, LogPrint, PerformanceRun, RangingRun
+from checker.model import AccuracyRun, PerformanceRun, RangingRun, SharedLogs
 from checker.parse.detail import DetailLog
 from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
 from checker.rules.comparing import at, is_uncommitted
-from checker.wording import listed, shown
+from checker.wording import listed, quantity, shown
 from schemas.round import Round
 
 
@@ -122,17 +122,26 @@ def same_loadgen(run: AccuracyRun, round: Round, mine: str, theirs: str) -> Iter
         yield at(run, keys.LOADGEN_VERSION, text, mine, theirs)
 
 
-@rule("P149", ERROR)
-def log_of_one_system(log: LogPrint, round: Round, twins: tuple[str, ...]) -> Iterator[Problem]:
+@rule("P149", ERROR, cases={"one submitter": WARNING, "one machine": WARNING})
+def log_of_one_system(shared: SharedLogs, round: Round) -> Iterator[Problem]:
     """A performance log belongs to one system.
 
-    Why: a measurement of one system says nothing about another.
+    Why: a measurement of one system says nothing about another. One machine may stand in two
+    categories; its descriptions then name the same hardware.
     Fix: put the log of each system's own run into its folder.
     Source: submission_rules.adoc: results are those of the system that is described.
     """
+    (owner, first), (other, second) = shared.systems
+    mine, theirs = shared.logs[0]
+    submitters = f" of {owner} and {other}" if owner != other else ""
+    differ = listed(list(shared.differences)) if shared.differences else "no hardware field"
     yield Problem(
-        f"the same log is in {listed(list(twins), limit=3)}",
-        list(twins[:10]),
-        "a log of this system's own",
-        log.path,
+        f"systems {first} and {second}{submitters} share {quantity(len(shared.logs), 'log')}, the first "
+        f"{mine}; their descriptions differ in {differ}; expected a run of its own for each system",
+        found=[log for pair in shared.logs[:10] for log in pair],
+        required="logs of each system's own runs",
+        path=theirs,
+        case=None if owner != other else "one submitter" if shared.differences else "one machine",
+        results=shared.results,
+        count=len(shared.logs),
     )

@@ -25,7 +25,7 @@ REPO = Path(__file__).parents[3]
 TARGETS = {
     model.Tree, model.Submitter, model.System, model.BenchmarkFolder, model.Result,
     model.PerformanceRun, model.RangingRun, model.AccuracyRun, model.ComplianceTest, model.ComplianceRun,
-    model.LogPrint, traces.RunTrace, traces.ResultTrace,
+    model.SharedLogs, traces.RunTrace, traces.ResultTrace,
 }  # fmt: skip
 
 
