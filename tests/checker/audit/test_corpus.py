@@ -14,6 +14,14 @@ KNOWN: dict[str, set[tuple[str, str]]] = {
     "v0.7": {
         ("R301", "open/Deci/compliance/n2-highcpu-2/resnet/Offline/TEST05/performance/run_1"),
     },
+    # The answers of TEST01 are the accuracy run's, byte for byte.
+    "v3.0": {
+        (
+            "R309",
+            "closed/cTuning/compliance/nvidia_orin-nvidia_original-gpu-tensorrt-v8.5.2.2-"
+            "default_config/bert-99/singlestream/TEST01/accuracy",
+        ),
+    },
     # The accuracy folder holds the performance log of another scenario.
     "v4.1": {
         ("R301", "closed/AMD/results/1xMI300X_2xEPYC-9374F/llama2-70b-99.9/Server/accuracy"),

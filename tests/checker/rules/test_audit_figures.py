@@ -1,0 +1,116 @@
+"""Figures that bind each other, and copies: a good tree has no finding, one thing changed gives one."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Grow
+from tests.trees import GoodTree
+
+EDGE: dict[str, Any] = {"benchmark": "yolo-99", "category": "edge"}
+TOKENS: dict[str, Any] = {"benchmark": "llama2-70b-99", "category": "datacenter"}
+VISION: dict[str, Any] = {"round": "v5.0", "benchmark": "resnet", "category": "datacenter"}
+
+
+def _scaled(scenario: str, key: str, factor: float) -> Callable[[GoodTree], None]:
+    def change(tree: GoodTree) -> None:
+        place = tree.result(scenario).detail
+        old = tree.get_log(place, key)
+        new = old * factor
+        tree.set_log(place, key, int(new) if isinstance(old, int) else new)
+
+    return change
+
+
+def _late_end(tree: GoodTree) -> None:
+    place = tree.result("SingleStream").detail
+    end = str(tree.get_log(place, "power_end"))
+    later = re.sub(r":(\d\d):", lambda m: f":{(int(m[1]) + 20) % 60:02d}:", end, count=1)
+    tree.set_log(place, "power_end", later)
+
+
+def _none_over(tree: GoodTree) -> None:
+    place = tree.result("Server").detail
+    limit = tree.get_log(place, "effective_target_latency_ns")
+    count = tree.get_log(place, "result_query_count")
+    tree.set_log(place, "result_99.00_percentile_latency_ns", int(limit * 0.9))
+    tree.set_log(place, "result_99.90_percentile_latency_ns", int(limit * 1.1))
+    tree.set_log(place, "result_overlatency_query_count", count // 20)
+
+
+def _flat_tail(tree: GoodTree) -> None:
+    place = tree.result("SingleStream").detail
+    low = tree.get_log(place, "result_95.00_percentile_latency_ns")
+    tree.set_log(place, "result_97.00_percentile_latency_ns", low + 1000)
+    tree.set_log(place, "result_99.00_percentile_latency_ns", low + 1001)
+
+
+def _slow_accuracy_run(tree: GoodTree) -> None:
+    place = tree.result("SingleStream")
+    tree.set_log(place.detail, "result_mean_latency_ns", 100_000_000)
+    accuracy = place.accuracy_detail
+    tree.set_log(accuracy, "loaded_qsl_set", list(range(300)))
+    # 300 queries of 100 ms are 30 s; the log's clock says three times as much.
+    text = accuracy.read_text()
+    start = float(re.findall(r'"key": "loaded_qsl_set".*?"time_ms": ([\d.]+)', text)[-1])
+    text = re.sub(
+        r'("key": "power_end".*?"time_ms": )[\d.]+', lambda m: f"{m[1]}{start + 90_000}", text
+    )
+    accuracy.write_text(text)
+
+
+def _scaled_copy(tree: GoodTree) -> None:
+    ours, theirs = (tree.result(name).detail for name in ("SingleStream", "MultiStream"))
+    names = ["mean", "max", *(f"{p}_percentile" for p in ("50.00", "90.00", "95.00"))]
+    names += [f"{p}_percentile" for p in ("97.00", "99.00", "99.90")]
+    for index, name in enumerate(names):
+        value = 1_000_000 * (index + 3) ** 2 + index
+        tree.set_log(ours, f"result_{name}_latency_ns", value)
+        tree.set_log(theirs, f"result_{name}_latency_ns", value * 3)
+
+
+def _answers_of_the_accuracy_run(tree: GoodTree) -> None:
+    place = tree.result("Offline")
+    test = tree.root / place.path / "TEST01" / "accuracy" / "mlperf_log_accuracy.json"
+    shutil.copyfile(place.accuracy_log, test)
+
+
+BREAKS: dict[str, list[tuple[dict[str, Any], Callable[[GoodTree], None], str]]] = {
+    "R132": [(TOKENS, _scaled("Server", "result_time_to_output_token_mean", 0.4), "Server")],
+    "R133": [(TOKENS, _scaled("Server", "result_token_throughput", 1.3), "Server")],
+    "R134": [(EDGE, _late_end, "SingleStream")],
+    "R135": [(EDGE, _scaled("SingleStream", "result_mean_latency_ns", 0.5), "SingleStream")],
+    "R136": [(VISION, _none_over, "Server")],
+    "R137": [(EDGE, _flat_tail, "SingleStream")],
+    "R138": [(EDGE, _slow_accuracy_run, "SingleStream")],
+    "R308": [(EDGE, _scaled_copy, "SingleStream")],
+    "R309": [(EDGE, _answers_of_the_accuracy_run, "Offline/TEST01")],
+    "R316": [(TOKENS, _scaled("Offline", "result_tokens_per_second", 1.4), "")],
+}
+
+
+@pytest.mark.parametrize("rule", BREAKS)
+def test_one_change_is_one_finding(rule: str, grow: Grow) -> None:
+    for spec, change, where in BREAKS[rule]:
+        tree = grow(**spec)
+        assert tree.check(audit=True, select=(rule,)).findings == []
+        change(tree)
+        (finding,) = tree.check(audit=True, select=(rule,)).findings
+        assert finding.rule == rule and finding.evidence is not None
+        assert f"/{where}" in f"/{finding.path}", finding
+        assert finding.results, finding
+
+
+def test_a_copy_names_both_and_blames_none(grow: Grow) -> None:
+    tree = grow(**EDGE)
+    _scaled_copy(tree)
+    (finding,) = tree.check(audit=True, select=("R308",)).findings
+    assert len(finding.results) == 2
+    assert "one of the two" in finding.message
+    assert Path(str(finding.evidence and finding.evidence["other log"])).name.startswith("mlperf")
