@@ -149,7 +149,6 @@ FORGERIES = {
     "metric-multiplied": Forgery(_metric_multiplied, {"P132", "R103", "R127"}),
     "percentile-changed": Forgery(_percentile_changed, {"P133", "R108", "R127"}),
     "one-latency-line-edited": Forgery(_one_latency, {"P131", "R125"}),
-    "log-of-another-system": Forgery(_other_system, {"P149"}),
     "log-of-another-system-redated": Forgery(_other_system_redated, {"R302", "R303"}),
     "seeds-swapped": Forgery(_seeds_swapped, {"P109", "R201"}),
     "schedule-of-another-rate": Forgery(_other_rate, {"R202", "R205"}),
