@@ -144,13 +144,14 @@ def plan_of(options: argparse.Namespace, arguments: list[str] | None = None) -> 
     """The measurement that the command line asks for, with its round's gate and durations."""
     from assay.status import Usage
     from runner import Plan, Search, SettingsError, get_benchmark
+    from runner.layout import newest_round
 
     try:
         own = get_benchmark(options.benchmark)
         if options.task is not None and options.division != "open":
             raise Usage("--as belongs to --division open: a closed result is its own benchmark")
         round, benchmark = _round_and_benchmark(
-            options.task or own.name, options.round or ("v6.1" if options.task else None)
+            options.task or own.name, options.round or (newest_round() if options.task else None)
         )
         task = next((n for n, b in round.benchmarks.items() if b is benchmark), None)
         if options.task is not None and task is None:
@@ -219,6 +220,7 @@ def plan_of(options: argparse.Namespace, arguments: list[str] | None = None) -> 
             max_batch=options.max_batch or (1 if behind else None),
             batch_deadline_us=options.batch_deadline_us,
             early_stop=not options.no_early_stop,
+            stall_timeout_s=options.stall_timeout,
             command=shlex.join(["assay", *arguments]) if arguments else "",
         )
     except SettingsError as error:

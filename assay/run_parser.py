@@ -130,6 +130,14 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
         "--no-early-stop", action="store_true",
         help="let a run go on that can only become INVALID",
     )  # fmt: skip
+    load.add_argument(
+        "--stall-timeout",
+        type=float,
+        default=60.0,
+        metavar="S",
+        help="end a run in which nothing moves for S seconds; loading gets ten times as long "
+        "(default: 60)",
+    )
     load.add_argument("--dry-run", action="store_true", help="only say what would be done")
     _execution(run.add_argument_group("execution"))
     run.add_argument("--no-progress", action="store_true", help="no progress on standard error")

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         RunFailed,
         RunnerError,
         SettingsError,
+        StalledRun,
         UserConfError,
     )
     from runner.progress import Event, Progress, Silent
@@ -60,6 +61,7 @@ _HOME = {
     "BackendError": "runner.errors",
     "DatasetError": "runner.errors",
     "HopelessRun": "runner.errors",
+    "StalledRun": "runner.errors",
     "InferenceError": "runner.errors",
     "Interrupted": "runner.errors",
     "OutputError": "runner.errors",
@@ -112,6 +114,7 @@ __all__ = [
     "Search",
     "SettingsError",
     "Silent",
+    "StalledRun",
     "UserConfError",
     "benchmark_names",
     "default_system_name",

@@ -40,8 +40,10 @@ class Channel:
         self._stream = os.fdopen(descriptor, "w", encoding="utf-8")
         self._lock = threading.Lock()
         self.phase = "start"
+        self.steps = 0  # what was entered and reported, but for "progress": see the stall watch
 
     def send(self, event: str, **content: Any) -> None:
+        self.steps += event != "progress"
         with self._lock:
             self._stream.write(json.dumps({"event": event, **content}) + "\n")
             self._stream.flush()
@@ -99,6 +101,7 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     from runner.errors import DatasetError, RunnerError
     from runner.qsl import Library
     from runner.settings import RunSettings, calibrate, to_loadgen, user_conf_text
+    from runner.stall import StallWatch
     from runner.sut import make_sut
     from runner.system import free_memory_bytes
     from runner.watch import Watch
@@ -106,6 +109,14 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     settings = RunSettings(**job["settings"])
     folder = Path(job["folder"])
     channel.enter("load")
+    timed: list[float] = []
+    counted: list[Any] = []  # the SUT, when there is one
+    stall = StallWatch(
+        job["stall_timeout_s"],
+        lambda: (channel.steps, len(timed), counted[0].done if counted else 0),
+        channel.fail,
+    )
+    stall.start()
     model = Path(job["model"]) if job["model"] else None
     data = Path(job["data"]) if job["data"] else None
     benchmark = open_benchmark(job["benchmark"], model, data)
@@ -129,10 +140,13 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
         ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
 
     channel.enter("warm-up")
+    stall.enter("warming up")
     batch = {"SingleStream": 1, "Server": 1, "MultiStream": 8}.get(
         settings.scenario, job["batch_size"]
     )
-    warm_up = _warm_up(library, backend, benchmark, min(batch, total), job["warm_up_s"])
+    with stall.loading():
+        library.load(list(range(min(batch, total))))
+    warm_up = _warm_up(library, backend, benchmark, min(batch, total), job["warm_up_s"], timed)
     hints = calibrate(settings, warm_up, free_memory_bytes())
     user_conf = folder / "user.conf"
     user_conf.write_text(user_conf_text(settings, hints), encoding="utf-8")
@@ -172,7 +186,8 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
 
     def load(indices: list[int]) -> None:
         try:
-            library.load(indices)
+            with stall.loading():
+                library.load(indices)
         except RunnerError as error:
             channel.fail(error)
         except BaseException as error:
@@ -192,6 +207,10 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     reporter = threading.Thread(
         target=_report, args=(channel, sut, began, stop, watch), name="reporter", daemon=True
     )
+    counted.append(sut)
+    # Between two queries of a slow Server run nothing moves: 30 mean gaps never pass by chance.
+    gap = 30 / test.server_target_qps if settings.scenario == "Server" else 0.0
+    stall.enter("running", max(100 * warm_up.typical_s, gap))
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -200,6 +219,7 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     lg.StartTestWithLogSettings(handle, samples, test, log, audit)
     seconds = time.monotonic() - began
     channel.phase = "done"
+    stall.enter("closing")
     stop.set()
     reporter.join()
     sut.close()
@@ -209,6 +229,7 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     for warning in getattr(backend, "warnings", ()):
         channel.send("warning", message=warning)
     backend.close()
+    stall.stop()
     return {"seconds": seconds, "samples": sut.done, "framework": framework, "total": total}
 
 
@@ -227,14 +248,14 @@ def _dispatch(sut: Any, sut_name: Any, channel: Channel) -> tuple[Any, Any, Any]
     return issue, sut.flush, name
 
 
-def _warm_up(library: Any, backend: Any, benchmark: Any, batch: int, seconds: float) -> Any:
-    """Run real batches for about `seconds`, at least three, and time them."""
+def _warm_up(
+    library: Any, backend: Any, benchmark: Any, batch: int, seconds: float, times: list[float]
+) -> Any:
+    """Run real batches of loaded samples for about `seconds`, at least three; fills `times`."""
     from runner.settings import WarmUp
 
     indices = list(range(batch))
-    library.load(indices)
     (feed,) = library.batches(indices, batch)
-    times: list[float] = []
     end = time.perf_counter() + seconds
     while len(times) < 3 or (time.perf_counter() < end and len(times) < 100_000):
         start = time.perf_counter()
@@ -285,6 +306,7 @@ def _due(test: Any, queries: int) -> Any:
 def _report(channel: Channel, sut: Any, began: float, stop: threading.Event, watch: Any) -> None:
     from runner.errors import HopelessRun
 
+    before = 0
     while not stop.wait(REPORT_EVERY_S):
         now, done = time.monotonic() - began, sut.done
         issued, late = getattr(sut, "issued", None), getattr(sut, "late", 0)
@@ -299,7 +321,10 @@ def _report(channel: Channel, sut: Any, began: float, stop: threading.Event, wat
             "progress", samples=done, elapsed=now, issued=issued, late=late, latency=latency
         )
         why = watch.verdict(now, done, issued, late) if watch else None
-        if why:
+        # Where nothing was answered since the last look a call may hang: then the advice to lower
+        # target_qps would be wrong, and the stall watch will say what is the matter.
+        moving, before = done != before, done
+        if why and moving:
             message = f"ended early, because it can only become INVALID: {why}."
             channel.fail(HopelessRun(message))
 

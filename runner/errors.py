@@ -73,6 +73,10 @@ class HopelessRun(RunnerError):
         self.rate = rate
 
 
+class StalledRun(RunnerError):
+    """A run that was ended because a model, backend or data set stopped making progress."""
+
+
 class RunFailed(RunnerError):
     """A LoadGen run ended without a usable log; the text carries the first cause."""
 

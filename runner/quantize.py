@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from runner.backends import open_backend
 from runner.benchmarks import open_benchmark
 from runner.benchmarks.base import Benchmark, Score
+from runner.benchmarks.signature import options_file
 from runner.datasets import Dataset
 from runner.errors import BackendError, DatasetError, OutputError, SettingsError
 
@@ -119,10 +120,32 @@ def quantize(
     feeds, count = _calibration(task, dataset, calibration, calibration_list)
     say(f"calibrating with {count} samples")
     quantized, operators = _quantize(model, out, feeds, op_types, exclude, method, reduce_range)
+    _keep_options(model, out, overwrite)
     say("scoring the quantised model")
-    after = accuracy(task, out, dataset)
+    # Opened again, as a run will open it: with the file beside the new model, not the old one's.
+    after = accuracy(open_benchmark(benchmark, out, data), out, dataset)
     cut_off = not reduce_range and not has_vnni()
     return Quantized(model, out, count, quantized, operators, before, after, cut_off)
+
+
+def _keep_options(model: Path, out: Path, overwrite: bool) -> None:
+    """Copy the file beside the model (preprocessing, label offset): without it the quantised model
+    would be fed other images than those its ranges come from."""
+    source, target = options_file(model), options_file(out)
+    if not source.is_file() or source.resolve() == target.resolve():
+        return
+    try:
+        content = source.read_bytes()
+        if target.exists() and not overwrite and target.read_bytes() != content:
+            raise OutputError(
+                f"{target}: found other settings than in {source}; choose another name for the "
+                "quantized model or allow overwriting."
+            )
+        partial = target.with_name(target.name + ".partial")
+        partial.write_bytes(content)
+        partial.replace(target)
+    except OSError as error:
+        raise OutputError(f"{target}: cannot be written ({error}).") from error
 
 
 def accuracy(benchmark: Benchmark, model: Path, dataset: Dataset) -> Score:

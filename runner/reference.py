@@ -67,7 +67,7 @@ class Plan:
         renamed: whether it only stands for that benchmark: its folder then has a name of its own.
         compliance: run the compliance tests that the round asks for.
         search: how to search for the load (`--find-qps`); None: no search.
-        workers, batch_deadline_us, early_stop: see `runner.run.Job`.
+        workers, batch_deadline_us, early_stop, stall_timeout_s: see `runner.run.Job`.
         command: the command line, to be shown in the README.
     """
 
@@ -107,6 +107,7 @@ class Plan:
     workers: int = 1
     batch_deadline_us: float = 0.0
     early_stop: bool = True
+    stall_timeout_s: float = 60.0
     command: str = ""
 
 
@@ -363,6 +364,7 @@ def _job(plan: Plan, benchmark: Benchmark, scenario: str, mode: Mode) -> Job:
         workers=plan.workers,
         batch_deadline_us=plan.batch_deadline_us,
         early_stop=plan.early_stop,
+        stall_timeout_s=plan.stall_timeout_s,
     )
 
 

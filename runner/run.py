@@ -23,6 +23,7 @@ from runner.settings import MODES, SAMPLES_PER_QUERY, RunSettings
 
 FREE_DISK = 64 * 2**20  # bytes to leave on the disk beyond what the logs need
 OUTPUT_LOG = "process_output.txt"
+TIMEOUT = "Timeout ("  # begins faulthandler's report: see runner.stall
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class Job:
         workers: inferences at the same time (Server, Offline).
         batch_deadline_us: how long the first query of a batch may wait for more (Server).
         early_stop: end a performance run as soon as it can only become INVALID.
+        stall_timeout_s: end any run in which nothing moves for so long; loading gets ten times as
+            much, and an inference at least 100 times what it took in the warm-up.
     """
 
     benchmark: str
@@ -55,8 +58,14 @@ class Job:
     workers: int = 1
     batch_deadline_us: float = 0.0
     early_stop: bool = True
+    stall_timeout_s: float = 60.0
 
     def __post_init__(self) -> None:
+        if not 0 < self.stall_timeout_s <= 1e6:
+            raise SettingsError(
+                f"found stall_timeout_s={self.stall_timeout_s:g}; expected more than 0 and at most "
+                "1,000,000 seconds."
+            )
         for name, least in (("batch_size", 1), ("workers", 1), ("batch_deadline_us", 0)):
             value = getattr(self, name)
             if value is not None and value < least:
@@ -107,6 +116,7 @@ def measure(job: Job, folder: Path, progress: Progress | None = None) -> Measure
         OutputError: the folder exists, cannot be written, or the disk is too full.
         SettingsError, ResourceError, BackendError, DatasetError: found before LoadGen began.
         InferenceError: an inference raised or gave unusable outputs; the run was ended there.
+        StalledRun: nothing moved for longer than `stall_timeout_s`.
         HopelessRun: a performance run was ended, because it could only become INVALID.
         RunFailed: the process died or the logs are not whole.
         Interrupted: Ctrl-C.
@@ -265,6 +275,11 @@ class _Child:
                 _kill(process)
         if last.get("event") == "failed":
             self._raise(last)
+        if code == 1 and TIMEOUT in output.read_text(encoding="utf-8", errors="replace"):
+            raise errors.StalledRun(
+                f"{self._where.text}: no progress, in a call that holds Python's interpreter lock. "
+                f"The stacks of all threads are in {OUTPUT_LOG}; they end with: {_tail(output)}"
+            )
         if code != 0 or last.get("event") != "done":
             raise RunFailed(
                 f"{self._where.text}: the measuring process ended by {_ending(code)} without a "

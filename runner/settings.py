@@ -9,6 +9,7 @@ too: the file in the submission is the file that was run.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -32,9 +33,7 @@ LOADGEN_MS = 0.003  # what LoadGen and Python add to a query at the least
 SERVER_QUERIES = 1000
 MEMORY_SHARE = 0.4  # of the free memory, for LoadGen's queries
 
-# What LoadGen's own configuration asks where nothing else is said.
-DEFAULT_DURATION_MS = 600_000
-DEFAULT_QUERIES = {"SingleStream": 100, "MultiStream": 662, "Server": 100, "Offline": 100}
+DEFAULT_DURATION_MS = 600_000  # LoadGen's min_duration where no configuration sets one
 
 _ANY = frozenset(SCENARIOS)
 _STREAMS = frozenset({"SingleStream", "MultiStream"})
@@ -321,6 +320,28 @@ class RunSettings:
         return values
 
 
+@functools.cache
+def loadgen_minimum(model: str, scenario: str) -> tuple[int, int]:
+    """LoadGen's min_duration in ms and min_query_count (Offline: samples) for a model.
+
+    They come from the configuration built into the installed LoadGen: resnet50 in Offline has
+    24,576 samples where a model that it does not know has 100.
+
+    Raises:
+        SettingsError: LoadGen cannot look the model up.
+    """
+    import mlperf_loadgen as lg
+
+    test = lg.TestSettings()
+    test.scenario = getattr(lg.TestScenario, scenario)
+    code = test.FromConfig("", model, scenario, 0)
+    if code:
+        raise SettingsError(
+            f"LoadGen returned {code} for model {model!r} in its own configuration; expected 0."
+        )
+    return int(test.min_duration_ms), int(test.min_query_count)
+
+
 @dataclass(frozen=True)
 class WarmUp:
     """What a short warm-up measured.
@@ -386,8 +407,9 @@ def calibrate(settings: RunSettings, warm_up: WarmUp, free_bytes: int) -> Hints:
     """
     scenario = settings.scenario
     given = settings.given()
-    duration = given.get("min_duration", DEFAULT_DURATION_MS)
-    least = given.get("min_query_count", DEFAULT_QUERIES[scenario])
+    default_duration, default_queries = loadgen_minimum(settings.model, scenario)
+    duration = given.get("min_duration", default_duration)
+    least = given.get("min_query_count", default_queries)
     room = int(free_bytes * MEMORY_SHARE)
     values = dict(given)
     warnings: list[str] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import time
@@ -17,6 +18,13 @@ from runner.benchmarks.digits import DIGITS
 from runner.datasets.digits import Digits
 
 GOOD_CALLS = 8  # the warm-up makes three, so the failure falls into the run
+
+
+class NeverLoads(Dummy):
+    """Its load does not return."""
+
+    def load(self, *args: Any) -> None:
+        time.sleep(600)
 
 
 class Broken(Dummy):
@@ -56,6 +64,9 @@ class Broken(Dummy):
                 time.sleep(10)
             case "hangs":
                 time.sleep(600)
+            case "hangs with the lock":
+                # Keeps the interpreter's lock: no other thread of Python can run.
+                ctypes.PyDLL(None).sleep(600)
         raise AssertionError(self.how)
 
 

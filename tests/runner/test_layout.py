@@ -11,7 +11,7 @@ import pytest
 from checker.engine import Options, check
 from runner import SettingsError, run_benchmark
 from runner.datasets.digits import Digits
-from runner.layout import get_round, places
+from runner.layout import get_round, newest_round, places
 from tests.runner.test_reference import plan
 
 
@@ -84,3 +84,8 @@ def test_documents_speak_of_every_benchmark(tmp_path: Path) -> None:
     before = text
     _section(path, "# Head\n", "b", "Second.")
     assert path.read_text() == before
+
+
+def test_the_newest_round_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runner.layout.round_names", lambda: ["v6.0", "v6.1", "v6.2", "demo"])
+    assert newest_round() == "v6.2"

@@ -15,7 +15,7 @@ from runner.benchmarks import open_benchmark
 from runner.benchmarks.base import Score
 from runner.benchmarks.digits import DIGITS
 from runner.datasets.scenes import Scenes
-from runner.quantize import Quantized, _indices, has_vnni, quantize
+from runner.quantize import Quantized, _indices, _keep_options, has_vnni, quantize
 
 MODEL = DIGITS.models["fp32"]
 
@@ -138,3 +138,21 @@ def test_calibration_lists_may_name_files(tmp_path: Path) -> None:
     listed.write_text("d.JPEG\n")
     with pytest.raises(SettingsError, match="name of a file"):
         _indices(listed, data)
+
+
+def test_the_file_beside_the_model_goes_with_it(tmp_path: Path) -> None:
+    source, beside = tmp_path / "m.onnx", tmp_path / "m.toml"
+    source.write_bytes(b"")
+    _keep_options(source, tmp_path / "none.onnx", overwrite=False)
+    assert not (tmp_path / "none.toml").exists()
+    beside.write_text("label_offset = 1\n")
+    out = tmp_path / "int8" / "q.onnx"
+    out.parent.mkdir()
+    _keep_options(source, out, overwrite=False)
+    kept = out.with_suffix(".toml")
+    assert kept.read_text() == "label_offset = 1\n"
+    kept.write_text("label_offset = 0\n")
+    with pytest.raises(OutputError, match="other settings"):
+        _keep_options(source, out, overwrite=False)
+    _keep_options(source, out, overwrite=True)
+    assert kept.read_text() == "label_offset = 1\n"

@@ -167,3 +167,13 @@ def test_loadgen_gets_the_rounds_values_every_time(tmp_path: Path) -> None:
         assert test.server_max_async_queries == 0
     resnet = to_loadgen(RunSettings("resnet50", "Offline"), conf)
     assert resnet.min_query_count == 24576
+
+
+def test_minimums_come_from_loadgen_for_each_model() -> None:
+    # 24,576 samples and no fewer: a run at 20 a second lasts for minutes, not for 4 s.
+    settings = RunSettings("resnet50", "Offline", min_duration_ms=4000, target_qps=20)
+    hints = calibrate(settings, WarmUp(batch=32, best_s=0.024, typical_s=0.024), 8 * GB)
+    assert hints.queries == 24_576
+    assert hints.seconds == pytest.approx(18.4, abs=0.1)
+    unknown = RunSettings("digits", "Offline", min_duration_ms=4000, target_qps=20)
+    assert calibrate(unknown, WarmUp(batch=32, best_s=0.024, typical_s=0.024), 8 * GB).queries < 101

@@ -1,0 +1,76 @@
+"""A model, backend or data set that stops moving ends the run, in whatever phase it is."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from runner import SettingsError, StalledRun, measure
+from runner.run import Job
+from runner.settings import SCENARIOS, Mode, RunSettings
+
+BROKEN = "tests.runner.broken:Broken"
+
+
+def job(scenario: str, how: str = "hangs", mode: Mode = "performance", calls: int = 4) -> Job:
+    return Job(
+        "digits",
+        RunSettings(
+            "digits",
+            scenario,
+            mode,
+            min_duration_ms=1000,
+            target_latency_ms=100 if scenario == "Server" else None,
+            target_qps=200 if scenario == "Server" else None,
+        ),
+        backend=BROKEN,
+        backend_options={"how": how, "good_calls": calls},
+        warm_up_s=0.0,
+        stall_timeout_s=1.0,
+    )
+
+
+@pytest.mark.parametrize("mode", ["performance", "accuracy"])
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_run_that_hangs_is_ended_with_its_stack(
+    scenario: str, mode: Mode, tmp_path: Path
+) -> None:
+    began = time.monotonic()
+    with pytest.raises(StalledRun, match=r"no progress for .* s while running; the main thread"):
+        measure(job(scenario, mode=mode), tmp_path / "run")
+    assert time.monotonic() - began < 20
+    assert not (tmp_path / "run").exists()
+    stacks = (tmp_path / "run.failed" / "traceback.txt").read_text()
+    assert "broken.py" in stacks and "time.sleep(600)" in stacks
+    assert (tmp_path / "run.failed" / "REASON.txt").is_file()
+
+
+def test_a_warm_up_that_hangs(tmp_path: Path) -> None:
+    with pytest.raises(StalledRun, match=r"while warming up; .*broken\.py"):
+        measure(job("SingleStream", calls=1), tmp_path / "run")
+
+
+def test_a_model_that_never_loads_gets_ten_times_as_long(tmp_path: Path) -> None:
+    began = time.monotonic()
+    slow = Job(
+        "digits",
+        RunSettings("digits", "Offline"),
+        backend="tests.runner.broken:NeverLoads",
+        stall_timeout_s=0.2,
+    )
+    with pytest.raises(StalledRun, match=r"while loading; .*broken\.py"):
+        measure(slow, tmp_path / "run")
+    assert time.monotonic() - began >= 2
+
+
+def test_a_call_that_keeps_the_interpreter_s_lock(tmp_path: Path) -> None:
+    with pytest.raises(StalledRun, match=r"(?s)holds Python's interpreter lock.*broken\.py"):
+        measure(job("SingleStream", how="hangs with the lock"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_limit_is_a_number_above_zero() -> None:
+    with pytest.raises(SettingsError, match="stall_timeout_s=0; expected more than 0"):
+        Job("digits", RunSettings("digits", "Offline"), stall_timeout_s=0)
