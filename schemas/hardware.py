@@ -153,6 +153,24 @@ def accelerator(name: str, memory: str | None = None) -> Device | None:
     )
 
 
+def near_accelerator(name: str) -> str | None:
+    """The canonical accelerator that a name nearly spells; None where there is none.
+
+    >>> near_accelerator("NVIDIA GB20O")
+    'NVIDIA GB200'
+    """
+    import difflib
+
+    known = {
+        f"{entry.vendor} {entry.model}": None
+        for entry in hardware().accelerator
+        if "\\" not in entry.model
+    }
+    folded = {key.casefold(): key for key in known}
+    near = difflib.get_close_matches(name.casefold(), folded, 1, cutoff=0.85)
+    return folded[near[0]] if near else None
+
+
 def _models(text: str) -> list[tuple[str, str, Pattern]]:
     """Each different model that a name lists, in the order of the list."""
     # "A100 …, A30 …" lists two; "Processor: HVX, HTA" lists units of one.

@@ -23,6 +23,7 @@ from checker.audit.figures import tokens_per_sample
 from checker.model import Result, Run
 from checker.parse.detail import DetailLog
 from checker.parse.reading import Unreadable, sha256_of
+from schemas.hardware import Device, accelerator
 from schemas.report import Report, Subject
 from schemas.report import Result as ResultRow
 
@@ -279,9 +280,9 @@ def _result_trace(result: Result) -> ResultTrace:
     count = _count(fields.get("number_of_nodes")), _count(fields.get("accelerators_per_node"))
     total = count[0] * count[1] if count[0] and count[1] else None
     model = fields.get("accelerator_model_name")
-    named = (
-        isinstance(model, str) and model.strip() and model.strip().lower() not in ("n/a", "none")
-    )
+    device = accelerator(model) if isinstance(model, str) else None
+    if device is not None and device.count:
+        total = device.count
     plain = {k: v for k, v in fields.items() if k not in _OWN}
     description = json.dumps(plain, sort_keys=True, default=str).encode("utf-8", "backslashreplace")
     rates = {}
@@ -297,13 +298,20 @@ def _result_trace(result: Result) -> ResultTrace:
         key=metric.name if metric is not None else None,
         line=detail.line(metric.name) if detail is not None and metric is not None else None,
         rates=rates, inferred_from=result.inferred_from,
-        accelerator=model.strip() if named and isinstance(model, str) else None, accelerators=total,
+        accelerator=_part(device), accelerators=total,
         description=hashlib.sha256(description).hexdigest() if plain else None,
         availability=status.strip().lower() if isinstance(status, str) else None,
         results=result.results,
         tokens=tokens_per_sample(detail, run.scenario) if detail is not None and run is not None else None,
         answers=tuple(_answers(result)),
     )  # fmt: skip
+
+
+def _part(device: Device | None) -> str | None:
+    """The canonical name of an accelerator, or of the part of one that is offered as a device."""
+    if device is None or device.mixed:
+        return None
+    return f"{device.name} ({device.partition})" if device.partition else device.name
 
 
 def _count(value: Any) -> int | None:

@@ -12,6 +12,7 @@ from checker.rule import NOTE, WARNING, Problem, rule
 from checker.rules.structure.entries import listed
 from checker.rules.system.values import COUNTS, at, is_empty, is_nothing, whole
 from checker.wording import number, quantity, shown
+from schemas.hardware import accelerator, near_accelerator
 from schemas.round import Round
 
 _RANGES = {
@@ -215,4 +216,58 @@ def datacenter_network(submitter: Submitter, round: Round) -> Iterator[Problem]:
             required="how it is connected",
             results=tuple(key for system, _, _ in silent.values() for key in system.results),
             count=len(silent),
+        )
+
+
+@rule("D122", NOTE)
+def accelerators_spelled_alike(submitter: Submitter, round: Round) -> Iterator[Problem]:
+    """A submitter spells one accelerator in one way.
+
+    Why: results are compared by accelerator; two spellings of one part look like two parts.
+    Fix: use one spelling in accelerator_model_name, best the canonical one.
+    Source: submission_rules.adoc, "System description"; canonical names: schemas/hardware.toml.
+    """
+    spellings: dict[str, dict[str, list[System]]] = {}
+    for system in submitter.systems:
+        name = system.fields.get("accelerator_model_name")
+        device = accelerator(name) if isinstance(name, str) else None
+        if device is not None and device.known and not device.mixed and device.count is None:
+            # The label tells partitions and memory sizes apart, as submitters mean to.
+            alike = spellings.setdefault(device.label, {})
+            alike.setdefault(device.raw.strip(), []).append(system)
+    for label, spelled in sorted(spellings.items()):
+        if len(spelled) > 1:
+            systems = [system for members in spelled.values() for system in members]
+            yield Problem(
+                f"found {listed(sorted(spelled))} for {quantity(len(systems), 'system')} with {label}; "
+                "expected one spelling",
+                path=min(system.path for system in systems),
+                found=sorted(spelled),
+                required=label,
+                count=len(spelled),
+                fix=f'write "{label}" in accelerator_model_name',
+            )
+
+
+@rule("D123", NOTE)
+def accelerator_name_known(
+    system: System, round: Round, document: Document, fields: dict[str, Any]
+) -> Iterator[Problem]:
+    """An accelerator's name is not a slip of a known one.
+
+    Why: a name that no table knows is listed apart from the part that it means.
+    Fix: correct accelerator_model_name.
+    Source: submission_rules.adoc, "System description"; canonical names: schemas/hardware.toml.
+    """
+    name = fields.get("accelerator_model_name")
+    device = accelerator(name) if isinstance(name, str) else None
+    if device is None or device.known:
+        return
+    meant = near_accelerator(device.name)
+    if meant is not None:
+        yield Problem(
+            f"found {shown(device.name)} in accelerator_model_name; did you mean {meant}?",
+            **at(document, "accelerator_model_name"),
+            found=device.name,
+            required=meant,
         )

@@ -59,6 +59,15 @@ def _without_power_fields(tree: GoodTree) -> None:
     _set(power_management=_DELETE)(tree)
 
 
+def _spelled_twice(tree: GoodTree) -> None:
+    good_tree(tree.root.parent, **RGAT, system="box2", into=tree)
+    spellings = {"box1": "NVIDIA H200-SXM-141GB", "box2": "Nvidia H200 SXM 141 GB"}
+    for name, spelling in spellings.items():
+        path = tree.path_of(f"{tree.base}/systems/{name}.json")
+        fields = json.loads(path.read_text())
+        path.write_text(json.dumps({**fields, "accelerator_model_name": spelling}))
+
+
 BREAKS: dict[str, list[Break]] = {
     "D101": [
         Break(
@@ -120,6 +129,10 @@ BREAKS: dict[str, list[Break]] = {
     ],
     "D114": [Break(_set(host_memory_capacity="512 GB"), [("D114", PLACE)], RGAT, notes=True)],
     "D115": [Break(_set(hw_notes="ECC off"), [("D115", PLACE)], RGAT)],
+    "D123": [
+        Break(_set(accelerator_model_name="NVIDIA GB20O"), [("D123", PLACE)], RGAT, notes=True)
+    ],
+    "D122": [Break(_spelled_twice, [("D122", PLACE)], RGAT, notes=True)],
     "D116": [Break(_set(host_networking="N/A"), [("D116", PLACE)], RGAT, notes=True)],
     "D117": [
         Break(_set(my_field="x"), [("D117", PLACE)], RGAT, notes=True),
