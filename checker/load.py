@@ -19,6 +19,7 @@ from checker.model import (
     Run,
     System,
 )
+from checker.near import MAX_HINTS, nearest
 from checker.parse.accuracy_log import read_ends
 from checker.parse.accuracy_txt import read_accuracy
 from checker.parse.detail import read_detail
@@ -235,6 +236,20 @@ def _load_answers(test: ComplianceTest) -> None:
         test.answer_faults.append(Fault(log.path, "unreadable", f"{log.path}: {error}"))
 
 
+def _near(folder: Folder, place: str) -> File | None:
+    """The file that was probably meant by ``place``: misspelt there, or in another folder."""
+    head, _, name = place.rpartition("/")
+    meant = folder.folder(head) if head else folder
+    if meant is not None:
+        found = nearest(name, list(meant.files)[:MAX_HINTS], 0.85)
+        if found is not None:
+            return meant.files[found]
+    performance = folder.folder("performance")
+    runs = performance.folders.values() if performance is not None else ()
+    others = (folder, performance, folder.folder("accuracy"), *runs)
+    return next((f.files[name] for f in others if f is not None and name in f.files), None)
+
+
 def _load_endpoints(result: Result, round: Round) -> None:
     """Read an endpoints result: the round has them, and no LoadGen log lies in the folder."""
     places = round.layout.endpoints
@@ -249,6 +264,9 @@ def _load_endpoints(result: Result, round: Round) -> None:
         files["config"] = result.folder.files.get("config.yml")
     if not any(files.values()):
         return
+    for kind, file in files.items():
+        if file is None:
+            files[kind] = _near(result.folder, places[kind])
     from checker.parse.endpoints import read_endpoints
 
     result.endpoints = read_endpoints(

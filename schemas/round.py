@@ -243,6 +243,7 @@ class ComplianceTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     accuracy_delta_percent: what ``Benchmark.test01_delta_percent`` does not say for a metric.
     endpoints_file: the test's document in an endpoints submission; it may be absent unless the
     benchmark stands in ``endpoints_required``.
+    endpoints_tolerance: by how much its rate may exceed the reference's, by scenario.
     """
 
     purpose: str
@@ -254,6 +255,14 @@ class ComplianceTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     accuracy_delta_percent: float | None = None
     endpoints_file: str | None = None
     endpoints_required: list[str] = []
+    endpoints_tolerance: dict[str, float] = {}
+
+    @property
+    def endpoints_name(self) -> str | None:
+        """What an endpoints submission calls the test: ``output_caching_test``."""
+        if self.endpoints_file is None:
+            return None
+        return self.endpoints_file.removeprefix("audit_").removesuffix(".json")
 
 
 class Power(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -13,7 +13,11 @@ from checker.parse.reading import Fault, File, Folder, Unreadable, lines_of, rea
 
 @dataclass(slots=True)
 class Endpoints:
-    """One endpoints result's documents; each is None when its file is absent. audits: by file name."""
+    """One endpoints result's documents; each is None when its file is absent.
+
+    audits: by file name. A document's own path may have a near name or another folder than the
+    round expects.
+    """
 
     path: str
     config: Document | None = None
@@ -21,6 +25,11 @@ class Endpoints:
     accuracy: Document | None = None
     audits: dict[str, Document] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
+
+    def document(self, kind: str) -> Document | None:
+        """The document of a kind (``config``, ``performance``, ``accuracy``); None when absent."""
+        documents = {"config": self.config, "performance": self.summary, "accuracy": self.accuracy}
+        return documents[kind]
 
     def setting(self, *keys: str) -> Any:
         """A value of config.yaml by its path, None when absent."""

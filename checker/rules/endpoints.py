@@ -1,56 +1,64 @@
-"""Families P and A for the endpoints kind of result (from v6.1): the same demands, made of
-config.yaml, result_summary.json and accuracy_results.json instead of LoadGen's logs."""
+"""Families P, A and C for the endpoints kind of result (from v6.1): config.yaml,
+result_summary.json and accuracy_results.json take the place of LoadGen's logs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
+from checker import metrics
 from checker.model import Result
 from checker.parse.documents import Document
 from checker.parse.endpoints import Endpoints, as_number
-from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
-from schemas.round import Round
+from checker.rule import ERROR, WARNING, Problem, rule
+from checker.wording import listed, milliseconds, number, pair, quantity, shown
+from schemas.round import Benchmark, Round, Scenario
+
+_KINDS = ("config", "performance", "accuracy")
+_SCHEMAS = {
+    "config": "endpoints_config",
+    "performance": "endpoints_summary",
+    "accuracy": "endpoints_accuracy",
+}
+_MAX_SHOWN = 20
+_TIMER_SLACK = 0.999
+"""A measured duration may fall short of the setting by the client's own timer."""
 
 
-def _endpoints(result: Result) -> Endpoints:
-    if result.endpoints is None:
-        raise NotJudged
-    return result.endpoints
+@rule("P151", ERROR, cases={"config-beside-summary": WARNING})
+def endpoints_files(result: Result, round: Round, endpoints: Endpoints) -> Iterator[Problem]:
+    """An endpoints result has its three documents, under their names.
 
-
-def _path(result: Result, round: Round, kind: str) -> str:
-    return f"{result.path}/{round.layout.endpoints.get(kind, kind)}"
-
-
-def _document(result: Result, kind: str) -> Document | None:
-    endpoints = _endpoints(result)
-    return {
-        "config": endpoints.config,
-        "performance": endpoints.summary,
-        "accuracy": endpoints.accuracy,
-    }[kind]
-
-
-@rule("P151", ERROR, needs="endpoints")
-def endpoints_files(result: Result, round: Round) -> Iterator[Problem]:
-    """An endpoints result holds its three documents.
-
-    Why: they stand in for LoadGen's logs; a missing one leaves its part unproved.
+    Why: they take the place of LoadGen's logs; what a missing one holds cannot be checked.
     Fix: add the file that the endpoints client wrote.
     Source: the official checker of v6.1: layout of endpoints submissions.
     """
-    for kind in ("config", "performance", "accuracy"):
-        if _document(result, kind) is None:
-            path = _path(result, round, kind)
-            yield Problem(
-                f"{path} is missing", path=path, required=round.layout.endpoints.get(kind)
-            )
+    for kind in _KINDS:
+        expected = round.layout.endpoints[kind]
+        path = f"{result.path}/{expected}"
+        document = endpoints.document(kind)
+        if document is None:
+            yield Problem(f"found no {expected}", path=path, required=expected)
+            continue
+        found = document.path.removeprefix(f"{result.path}/")
+        if found in (expected, "config.yml"):
+            continue
+        folder, _, name = found.rpartition("/")
+        beside = kind == "config" and folder == "performance" and name == expected
+        yield Problem(
+            f"found {found}; expected {expected}",
+            path=document.path,
+            found=found,
+            required=expected,
+            fix=f"git mv {document.path} {path}",
+            case="config-beside-summary" if beside else None,
+        )
 
 
-@rule("P152", ERROR, needs="endpoints")
-def endpoints_documents(result: Result, round: Round) -> Iterator[Problem]:
-    """The endpoints documents have the shape that the client writes.
+@rule("P152", ERROR)
+def endpoints_documents(result: Result, round: Round, endpoints: Endpoints) -> Iterator[Problem]:
+    """The endpoints documents have the structure that the client writes.
 
     Why: a value of another type or a missing part cannot be judged.
     Fix: use the documents as the endpoints client wrote them.
@@ -60,84 +68,102 @@ def endpoints_documents(result: Result, round: Round) -> Iterator[Problem]:
 
     from schemas import load_schema
 
-    names = {
-        "config": "endpoints_config",
-        "performance": "endpoints_summary",
-        "accuracy": "endpoints_accuracy",
-    }
-    for kind, schema in names.items():
-        document = _document(result, kind)
+    for kind, schema in _SCHEMAS.items():
+        document = endpoints.document(kind)
         if document is None or document.faults:
             continue
         validator = jsonschema.Draft202012Validator(load_schema(schema))
         errors = sorted(
             validator.iter_errors(document.value), key=lambda e: [str(p) for p in e.absolute_path]
         )
-        for error in errors[:20]:
+        for error in errors[:_MAX_SHOWN]:
             pointer = "/" + "/".join(str(p) for p in error.absolute_path)
             yield Problem(
-                f"{document.path} {pointer}: {error.message[:300]}", path=document.path,
-                pointer=pointer, found=str(error.instance)[:200],
-            )  # fmt: skip
+                _misfit(pointer, error),
+                path=document.path,
+                pointer=pointer,
+                found=shown(error.instance),
+            )
 
 
-@rule("P153", ERROR, needs=("endpoints", "benchmark"))
-def endpoints_benchmark(result: Result, round: Round) -> Iterator[Problem]:
+def _misfit(pointer: str, error: Any) -> str:
+    """One error of the JSON Schema validator in words."""
+    wanted = error.validator_value
+    if error.validator == "required":
+        missing = [key for key in wanted if key not in error.instance]
+        return f"found no {listed(missing)} in {pointer}"
+    if error.validator == "type":
+        types = [wanted] if isinstance(wanted, str) else wanted
+        return f"{pointer} is {shown(error.instance)}; expected {listed(types, 'or')}"
+    if error.validator == "minimum":
+        return f"{pointer} is {shown(error.instance)}; expected {number(wanted)} or more"
+    if error.validator == "pattern":
+        return f"found the key {shown(error.instance)} in {pointer}; expected a percentile, as 99.0"
+    return f"{pointer} is {shown(error.instance)}; expected {error.validator} {shown(wanted)}"
+
+
+@rule("P153", ERROR, divisions=("closed", "network"), needs="endpoints")
+def endpoints_benchmark(result: Result, round: Round, benchmark: Benchmark) -> Iterator[Problem]:
     """The benchmark may be submitted through endpoints.
 
     Why: the round allows this kind of result for some benchmarks only.
     Fix: measure this benchmark with LoadGen.
     Source: the official checker of v6.1: models of endpoints submissions.
     """
-    if (
-        result.benchmark is not None
-        and not result.benchmark.endpoints
-        and result.division != "open"
-    ):
-        allowed = [name for name, b in round.benchmarks.items() if b.endpoints]
+    if not benchmark.endpoints:
+        allowed = [name for name, other in round.benchmarks.items() if other.endpoints]
         yield Problem(
-            f"{result.name} cannot be submitted through endpoints; {', '.join(allowed)} can",
-            path=result.path, found=result.name, required=allowed,
-        )  # fmt: skip
+            f"found an endpoints result of {result.name}; expected one of "
+            f"{listed(allowed, 'or', limit=len(allowed))}",
+            found=result.name,
+            required=allowed,
+        )
 
 
-@rule("P154", ERROR, needs="endpoints.config")
-def endpoints_seeds(result: Result, round: Round) -> Iterator[Problem]:
+@rule("P154", ERROR, needs={"config": "endpoints.config"})
+def endpoints_seeds(
+    result: Result, round: Round, endpoints: Endpoints, config: Document
+) -> Iterator[Problem]:
     """config.yaml uses the round's sample and schedule seeds.
 
-    Why: announced seeds fix which samples are issued when, the same for everybody.
+    Why: announced seeds decide which samples are issued and when, the same for every submitter.
     Fix: set settings.runtime.dataloader_random_seed and scheduler_random_seed to the round's seeds.
     Source: inference_rules.adoc, "LoadGen"; the official checker compares these two.
     """
-    endpoints = _endpoints(result)
+    if config.value is None:
+        return
     for key, required in (
         ("dataloader_random_seed", round.seeds.sample_index_rng_seed),
         ("scheduler_random_seed", round.seeds.schedule_rng_seed),
     ):
         found = endpoints.setting("settings", "runtime", key)
         if str(found) != required:
+            # A seed is a name, not a quantity: no thousands separators.
+            text = str(found) if isinstance(found, int) else shown(found)
             yield Problem(
-                f"settings.runtime.{key} is {found}, the round's is {required}",
-                path=_path(result, round, "config"), pointer=f"/settings/runtime/{key}",
-                found=str(found), required=required,
-            )  # fmt: skip
+                f"settings.runtime.{key} is {text}; expected {required}",
+                path=config.path,
+                pointer=f"/settings/runtime/{key}",
+                found=found,
+                required=required,
+            )
 
 
-@rule("P155", ERROR, needs="endpoints.summary")
-def endpoints_complete(result: Result, round: Round) -> Iterator[Problem]:
+@rule("P155", ERROR, needs={"summary": "endpoints.summary"})
+def endpoints_complete(
+    result: Result, round: Round, endpoints: Endpoints, summary: Document
+) -> Iterator[Problem]:
     """The run ended, and every sample that was issued was answered.
 
     Why: a failed or missing answer is a lost query; the run is not valid.
     Fix: run again until no sample fails.
     Source: inference_rules.adoc: a run must be valid; result_summary.json: n_samples_failed, complete.
     """
-    endpoints = _endpoints(result)
-    path = _path(result, round, "performance")
     failed = endpoints.measured("n_samples_failed")
     if failed:
         yield Problem(
-            f"n_samples_failed is {failed}, 0 was asked for",
-            path=path,
+            f"n_samples_failed is {shown(failed)}; expected 0",
+            path=summary.path,
             pointer="/n_samples_failed",
             found=failed,
             required=0,
@@ -145,219 +171,303 @@ def endpoints_complete(result: Result, round: Round) -> Iterator[Problem]:
     issued, done = endpoints.number("n_samples_issued"), endpoints.number("n_samples_completed")
     if issued is not None and done is not None and done < issued:
         yield Problem(
-            f"{done:g} of {issued:g} issued samples were completed",
-            path=path,
+            f"n_samples_completed is {number(done)}; expected {number(issued)}, as many as issued",
+            path=summary.path,
             pointer="/n_samples_completed",
             found=done,
             required=issued,
         )
-    if endpoints.measured("complete") is False or endpoints.measured("state") not in (
-        None,
-        "complete",
-    ):
+    complete, state = endpoints.measured("complete"), endpoints.measured("state")
+    if complete is False or state not in (None, "complete"):
         yield Problem(
-            f"the run's state is {endpoints.measured('state')!r}, complete {endpoints.measured('complete')}",
-            path=path, pointer="/complete", found=endpoints.measured("state"), required="complete",
-        )  # fmt: skip
+            f"state is {shown(state)} and complete is {shown(complete)}; expected a run that ended",
+            path=summary.path,
+            pointer="/complete",
+            found=state,
+            required="complete",
+        )
 
 
-@rule("P156", ERROR, needs=("endpoints", "rules"))
-def endpoints_duration(result: Result, round: Round) -> Iterator[Problem]:
-    """The run was set to last, and lasted, at least the round's minimum duration.
+@rule("P156", ERROR, cases={"offline-ended-early": WARNING})
+def endpoints_duration(
+    result: Result, round: Round, endpoints: Endpoints, rules: Scenario
+) -> Iterator[Problem]:
+    """The run was set to last at least the round's minimum duration, and did.
 
-    Why: a short run shows neither thermal limits nor rare slow queries.
+    Why: a short run shows neither thermal limits nor rare slow queries. Offline issues all samples
+    at once, so that its measured time may be shorter than the setting.
     Fix: raise settings.runtime.min_duration_ms and run again.
     Source: inference_rules.adoc, "Scenarios": minimum duration.
     """
-    endpoints = _endpoints(result)
-    rules = result.rules
-    if rules is None:
-        raise NotJudged
-    if endpoints.config is not None:
-        asked = as_number(endpoints.setting("settings", "runtime", "min_duration_ms"))
-        if asked is not None and not asked >= rules.min_duration_ms:
-            yield Problem(
-                f"min_duration_ms is {asked:g}, the round asks for at least {rules.min_duration_ms}",
-                path=_path(result, round, "config"), pointer="/settings/runtime/min_duration_ms",
-                found=asked, required=rules.min_duration_ms,
-            )  # fmt: skip
-    lasted = endpoints.number("duration_ns")
-    if lasted is not None and not lasted / 1e6 >= rules.min_duration_ms * 0.999:
+    least = rules.min_duration_ms
+    asked = as_number(endpoints.setting("settings", "runtime", "min_duration_ms"))
+    if endpoints.config is not None and asked is not None and not asked >= least:
         yield Problem(
-            f"the run lasted {lasted / 1e9:g} s, the round asks for at least {rules.min_duration_ms / 1000:g} s",
-            path=_path(result, round, "performance"), pointer="/duration_ns", found=lasted,
-            required=rules.min_duration_ms * 1_000_000,
-        )  # fmt: skip
+            f"min_duration_ms is {quantity(asked, 'ms')}; expected at least {quantity(least, 'ms')}",
+            path=endpoints.config.path,
+            pointer="/settings/runtime/min_duration_ms",
+            found=asked,
+            required=least,
+        )
+    lasted = endpoints.number("duration_ns")
+    if endpoints.summary is None or lasted is None or lasted / 1e6 >= least * _TIMER_SLACK:
+        return
+    decided = asked is not None and asked >= least and result.scenario == "Offline"
+    yield Problem(
+        f"duration_ns is {quantity(lasted / 1e9, 's')}; expected at least "
+        f"{quantity(least / 1000, 's')}",
+        path=endpoints.summary.path,
+        pointer="/duration_ns",
+        found=lasted,
+        required=least * 1_000_000,
+        case="offline-ended-early" if decided else None,
+    )
 
 
-@rule("P157", ERROR, needs=("endpoints.summary", "rules"))
-def endpoints_latency(result: Result, round: Round) -> Iterator[Problem]:
+@rule("P157", ERROR, needs={"summary": "endpoints.summary"})
+def endpoints_latency(
+    result: Result, round: Round, endpoints: Endpoints, summary: Document, rules: Scenario
+) -> Iterator[Problem]:
     """Tail latencies are within the limits of the folder's scenario.
 
-    Why: the result is the load at which the tail stays below the bounds.
+    Why: the result is the load at which the tail stays below the limits.
     Fix: lower settings.load_pattern.target_qps and run again.
     Source: inference_rules.adoc, "Benchmarks": TTFT, TPOT and latency at the 99th percentile, by the
         early-stopping estimate.
     """
-    endpoints = _endpoints(result)
-    rules = result.rules
-    if rules is None or result.scenario not in ("Server", "Interactive"):
-        raise NotJudged
+    if summary.value is None or result.scenario not in ("Server", "Interactive"):
+        return
     percent = (rules.percentile or 0.99) * 100
-    latency = (
-        None
-        if rules.token_latencies or not rules.target_latency_ns
-        else rules.target_latency_ns / 1e6
-    )
-    for quantity, limit in (("ttft", rules.ttft_ms), ("tpot", rules.tpot_ms), ("latency", latency)):
-        if limit is None:
+    latency = None if rules.token_latencies else rules.target_latency_ns
+    for name, limit in (
+        ("ttft", rules.ttft_ms and rules.ttft_ms * 1e6),
+        ("tpot", rules.tpot_ms and rules.tpot_ms * 1e6),
+        ("latency", latency),
+    ):
+        if not limit:
             continue
-        value = endpoints.percentile(quantity, percent, early=True)
+        # The estimate is null where the samples are too few for it.
+        value = endpoints.percentile(name, percent, early=True)
         if value is None:
-            value = endpoints.percentile(quantity, percent)
-        path = _path(result, round, "performance")
-        if value is None:
+            value = endpoints.percentile(name, percent)
+        if value is None or not value <= limit:
+            found = milliseconds(value)
+            expected = milliseconds(limit)
+            if value is not None:
+                found, expected = pair(value / 1e6, limit / 1e6, "ms")
             yield Problem(
-                f"{path} does not state the {percent:g}th percentile of {quantity}", path=path,
-                pointer=f"/{quantity}", required=limit * 1e6,
-            )  # fmt: skip
-        elif not value <= limit * 1e6:
-            yield Problem(
-                f"the {percent:g}th percentile of {quantity} is {value / 1e6:.6g} ms, {result.scenario} allows at "
-                f"most {limit:g} ms",
-                path=path, pointer=f"/{quantity}", found=value, required=limit * 1e6,
-            )  # fmt: skip
+                f"the {number(percent)}th percentile of {name} is {found}; {result.scenario} allows "
+                f"at most {expected}",
+                path=summary.path,
+                pointer=f"/{name}",
+                found=value,
+                required=limit,
+            )
 
 
-@rule("P158", WARNING, needs="endpoints.summary")
-def endpoints_arithmetic(result: Result, round: Round) -> Iterator[Problem]:
-    """The published rates follow from the counts and the duration.
+@rule("P158", WARNING, cases={"published": ERROR}, needs={"summary": "endpoints.summary"})
+def endpoints_arithmetic(
+    result: Result, round: Round, endpoints: Endpoints, summary: Document
+) -> Iterator[Problem]:
+    """The rates follow from the counts and the duration.
 
-    Why: the client computes them from these; where they disagree, one of them was changed.
+    Why: the client computes them from these; where they disagree, one of them was changed, or has
+    another unit. An error where the rate is the result's published metric.
     Fix: use result_summary.json as the endpoints client wrote it.
     Source: result_summary.json: qps and tps over the measuring window.
     """
-    endpoints = _endpoints(result)
-    done = endpoints.number("n_samples_completed")
-    whole = endpoints.number("duration_ns")
-    window = endpoints.number("legacy_loadgen_window_duration_ns")
-    path = _path(result, round, "performance")
-    tokens = endpoints.number("output_sequence_lengths", "total")
-    for name, count in (("qps", done), ("tps", tokens)):
+    metric = metrics.metric_of(result)
+    spans = [
+        endpoints.number("legacy_loadgen_window_duration_ns"),
+        endpoints.number("duration_ns"),
+    ]
+    for name, unit, count in (
+        ("qps", "samples/s", endpoints.number("n_samples_completed")),
+        ("tps", "tokens/s", endpoints.number("output_sequence_lengths", "total")),
+    ):
         rate = endpoints.number(name)
         if rate is None or count is None:
             continue
-        computed = [count * 1e9 / span for span in (window, whole) if span]
-        if computed and not any(abs(rate - value) <= 1e-3 * abs(value) for value in computed):
-            yield Problem(
-                f"{name} is {rate:g}, but {count:g} over the run's time gives {computed[0]:.6g}",
-                path=path, pointer=f"/{name}", found=rate, required=computed[0],
-            )  # fmt: skip
+        computed = [count * 1e9 / span for span in spans if span]
+        if not computed or any(abs(rate - value) <= 1e-3 * abs(value) for value in computed):
+            continue
+        found, expected = pair(rate, computed[0], unit)
+        yield Problem(
+            f"{name} is {found}; expected {expected} ({number(count)} {unit.removesuffix('/s')} in the "
+            "run's time)",
+            path=summary.path,
+            pointer=f"/{name}",
+            found=rate,
+            required=computed[0],
+            case="published" if metric is not None and metric.name == name else None,
+        )
 
 
-@rule("A151", ERROR, needs=("endpoints.accuracy", "benchmark"))
-def endpoints_accuracy_complete(result: Result, round: Round) -> Iterator[Problem]:
-    """The accuracy report scores every sample of the data set, and says so.
+@rule("A151", ERROR, needs={"accuracy": "endpoints.accuracy"})
+def endpoints_accuracy_complete(
+    result: Result, round: Round, accuracy: Document, benchmark: Benchmark
+) -> Iterator[Problem]:
+    """The accuracy report scores every sample that the scenario requires.
 
-    Why: a score over a part of the data set says nothing of the gate.
+    Why: a score over a part of the data set does not show that the target is reached.
     Fix: let the accuracy run end and score every answer.
-    Source: accuracy_results.json: complete, total_samples, response_counts.
+    Source: accuracy_results.json: complete, total_samples (unit_samples, num_repeats times),
+        response_counts; the official checker of v6.1: samples of each scenario.
     """
-    endpoints = _endpoints(result)
-    path = _path(result, round, "accuracy")
-    entries = endpoints.accuracy.fields.get("accuracy_scores") if endpoints.accuracy else None
-    size = result.benchmark.dataset.size if result.benchmark is not None else None
-    scored = 0
+    entries = accuracy.fields.get("accuracy_scores")
+    counts = []
     for index, entry in enumerate(entries if isinstance(entries, list) else []):
         if not isinstance(entry, dict) or entry.get("dataset_type") == "performance":
             continue
         if entry.get("complete") is False:
             yield Problem(
-                f"accuracy_scores[{index}] is not complete",
-                path=path,
+                f"accuracy_scores[{index}].complete is false; expected true",
+                path=accuracy.path,
                 pointer=f"/accuracy_scores/{index}/complete",
                 found=False,
                 required=True,
             )
-        counts = entry.get("response_counts")
-        missing = as_number(counts.get("missing")) if isinstance(counts, dict) else None
+        responses = entry.get("response_counts")
+        missing = as_number(responses.get("missing")) if isinstance(responses, dict) else None
         if missing:
             yield Problem(
-                f"{missing:g} answers are missing in accuracy_scores[{index}]",
-                path=path,
+                f"found {quantity(missing, 'missing answer')} in accuracy_scores[{index}]; expected 0",
+                path=accuracy.path,
                 pointer=f"/accuracy_scores/{index}/response_counts/missing",
                 found=missing,
                 required=0,
             )
-        unit = as_number(entry.get("unit_samples"))
-        scored += int(unit) if unit is not None and math.isfinite(unit) else 0
-    if size is not None and scored and scored < size:
+        scored = _scored(entry)
+        if scored is not None:
+            counts.append(scored)
+    expected = benchmark.dataset.least(result.scenario)
+    if expected is None or accuracy.value is None:
+        return
+    if not sum(counts) >= expected:
         yield Problem(
-            f"{scored} samples were scored, the data set has {size}", path=path,
-            pointer="/accuracy_scores", found=scored, required=size,
-        )  # fmt: skip
+            f"found {quantity(sum(counts), 'scored sample')}; expected at least {number(expected)}",
+            path=accuracy.path,
+            pointer="/accuracy_scores",
+            found=sum(counts),
+            required=expected,
+        )
 
 
-@rule("A152", ERROR, needs=("endpoints.accuracy", "benchmark"))
-def endpoints_accuracy_sound(result: Result, round: Round) -> Iterator[Problem]:
+def _scored(entry: dict[str, Any]) -> float | None:
+    """How many samples an entry scores: its total, but no more than its unit times its repeats."""
+    unit, total = as_number(entry.get("unit_samples")), as_number(entry.get("total_samples"))
+    repeats = as_number(entry.get("num_repeats", 1))
+    stated = [total] if total is not None else []
+    if unit is not None and repeats is not None:
+        stated.append(unit * repeats)
+    return min(stated, default=None)
+
+
+@rule("A152", ERROR, cases={"no-token-count": WARNING}, needs={"accuracy": "endpoints.accuracy"})
+def endpoints_accuracy_sound(
+    result: Result, round: Round, endpoints: Endpoints, accuracy: Document, benchmark: Benchmark
+) -> Iterator[Problem]:
     """The accuracy report holds a finite score for every metric of the benchmark.
 
-    Why: a gate that cannot be read is not passed.
+    Why: a target that cannot be compared is not reached.
     Fix: score the answers with the benchmark's evaluation and save its report.
     Source: accuracy_results.json: accuracy_scores[].score.
     """
-    from checker import metrics
-
     scores = metrics.endpoints_scores(result)
-    path = _path(result, round, "accuracy")
     for gate in result.gates:
         value = scores.get(gate.metric)
+        counted = gate.metric == "TOKENS_PER_SAMPLE"
+        if counted and value is None and endpoints.summary is None:
+            # The performance report counts tokens; that it is missing is P151.
+            continue
         if value is None:
-            # Output lengths stand in the performance report, which may lack them.
-            optional = gate.metric == "TOKENS_PER_SAMPLE"
             yield Problem(
-                f"{path} states no {gate.metric}", path=path, found=sorted(scores),
-                required=gate.metric, severity=WARNING if optional else None,
-            )  # fmt: skip
+                f"found no {gate.metric}; expected a score for every metric of the benchmark",
+                path=accuracy.path,
+                found=sorted(scores),
+                required=gate.metric,
+                case="no-token-count" if counted else None,
+            )
         elif not math.isfinite(value) or value < 0:
             yield Problem(
-                f"{gate.metric} is {value}; a finite number, 0 or more, was asked for", path=path,
-                found=str(value), required=">= 0",
-            )  # fmt: skip
+                f"{gate.metric} is {number(value)}; expected a finite number, 0 or more",
+                path=accuracy.path,
+                found=str(value),
+                required=">= 0",
+            )
 
 
-@rule("C151", ERROR, needs=("endpoints", "rules"), divisions=("closed", "network"))
-def endpoints_audits(result: Result, round: Round) -> Iterator[Problem]:
-    """The compliance documents of an endpoints result say that their test passed.
+@rule("C151", ERROR, divisions=("closed", "network"))
+def endpoints_audits(
+    result: Result, round: Round, endpoints: Endpoints, rules: Scenario
+) -> Iterator[Problem]:
+    """The compliance documents of an endpoints result show that their test passed.
 
-    Why: they stand in for the compliance tests' logs.
+    Why: they take the place of the compliance tests' logs.
     Fix: run the named test with the endpoints client and add its document.
     Source: the official checker of v6.1: audit/audit_*.json with test and passed.
     """
-    endpoints = _endpoints(result)
-    folder = f"{result.path}/{round.layout.endpoints.get('audit', 'audit')}"
-    rules = result.rules
-    for name in rules.compliance if rules is not None else []:
+    folder = f"{result.path}/{round.layout.endpoints['audit']}"
+    for name in rules.compliance:
         test = round.compliance.get(name)
         if test is None or test.endpoints_file is None:
             continue
         document = endpoints.audits.get(test.endpoints_file)
-        path = f"{folder}/{test.endpoints_file}"
         if document is None:
             if result.name in test.endpoints_required:
                 yield Problem(
-                    f"{path} is missing: {name} is asked for",
-                    path=path,
+                    f"found no {test.endpoints_file}; expected it, as {name} is required",
+                    path=f"{folder}/{test.endpoints_file}",
                     required=test.endpoints_file,
                 )
             continue
-        if document.fields.get("passed") is not True:
+        if document.faults:
+            continue
+        passed, stated = document.fields.get("passed"), document.fields.get("test")
+        if passed is not True:
             yield Problem(
-                f"{name}: passed is {document.fields.get('passed')!r}, true was asked for", path=path,
-                pointer="/passed", found=document.fields.get("passed"), required=True,
-            )  # fmt: skip
-        if document.fields.get("test") not in (None, name):
+                f"passed is {shown(passed)}; expected true",
+                path=document.path,
+                pointer="/passed",
+                found=passed,
+                required=True,
+            )
+        if stated != test.endpoints_name:
             yield Problem(
-                f"{path} is of test {document.fields.get('test')!r}, {name} was asked for", path=path,
-                pointer="/test", found=document.fields.get("test"), required=name,
-            )  # fmt: skip
+                f'test is {shown(stated)}; expected "{test.endpoints_name}" ({name})',
+                path=document.path,
+                pointer="/test",
+                found=stated,
+                required=test.endpoints_name,
+            )
+        tolerance = test.endpoints_tolerance.get(result.scenario or "")
+        if tolerance is not None:
+            yield from _rates(document, tolerance)
+
+
+def _rates(document: Document, tolerance: float) -> Iterator[Problem]:
+    """Whether the test's rate exceeds the reference's by no more than the tolerance."""
+    threshold = as_number(document.fields.get("threshold"))
+    if threshold is not None and not threshold <= tolerance:
+        yield Problem(
+            f"threshold is {number(threshold)}; expected {number(tolerance)}",
+            path=document.path,
+            pointer="/threshold",
+            found=threshold,
+            required=tolerance,
+        )
+    reference = as_number(document.fields.get("ref_qps"))
+    rate = as_number(document.fields.get("audit_qps"))
+    if reference is None or rate is None:
+        return
+    limit = reference * (1 + tolerance)
+    if not rate < limit:
+        found, expected = pair(rate, limit, "samples/s")
+        yield Problem(
+            f"audit_qps is {found}; expected less than {expected}, the reference's rate and "
+            f"{number(tolerance * 100)}%",
+            path=document.path,
+            pointer="/audit_qps",
+            found=rate,
+            required=limit,
+        )

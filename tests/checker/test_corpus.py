@@ -38,17 +38,8 @@ UNEXPLAINED = {
 """Published without a power metric, though their power logs are whole: nobody says why."""
 
 
-PENDING = {
-    "v3.1": {"P103"},
-    "v5.0": {"P131"},
-    "v6.1": {"A151", "C151", "P151", "P152", "P156"},
-}
-"""Rules that are still errors on results that were published as valid, by round; remove what is
-fixed."""
-
-
 def _proves_nothing(round: str, rule: str) -> bool:
-    return rule in PENDING.get(round, ()) or (is_rebuilt(round) and rule in PLACEHOLDERS)
+    return is_rebuilt(round) and rule in PLACEHOLDERS
 
 
 def _golden(name: str) -> dict[Key, dict[str, Any]]:

@@ -124,6 +124,7 @@ DESCRIPTIONS = {
         "accuracy_delta_percent": "Allowed difference of an accuracy metric, percent.",
         "endpoints_file": "The test's document in an endpoints submission.",
         "endpoints_required": "Benchmarks whose endpoints submissions must have it.",
+        "endpoints_tolerance": "By how much its rate may exceed the reference's, by scenario.",
     },
     "Power": {
         "ptdaemon_versions": "Accepted versions of PTDaemon; empty: any.",

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from checker.model import BenchmarkFolder, Submitter, Tree
+from checker.near import nearest
 from checker.parse.reading import File, Folder
 from checker.rule import ERROR, NOTE, WARNING, Problem, rule
 from checker.rules.structure.entries import case_of, entries, listed, results_at
@@ -282,7 +283,8 @@ def _extras(
     here = group.folder.folders.get(scenario) if group.folder is not None else None
     layout = round.layout
     always = {"mlperf_log_accuracy.json", "mlperf_log_trace.json", *layout.ignored_files}
-    always |= {path.rsplit("/", 1)[-1] for path in layout.endpoints.values()}
+    documents = {path.rsplit("/", 1)[-1] for path in layout.endpoints.values()}
+    always |= documents
     performance = here.folder("performance") if here is not None else None
     runs = [
         below
@@ -295,7 +297,12 @@ def _extras(
         *([(accuracy, [layout.accuracy])] if accuracy is not None else []),
     ]:
         allowed = always | {n for files in lists for n in [*files.required, *files.optional]}
-        extra = sorted(name for name in folder.files if name not in allowed)
+        extra = sorted(
+            name
+            for name in folder.files
+            # What has nearly an endpoints document's name is a finding of its own (P151).
+            if name not in allowed and nearest(name, documents, 0.85) is None
+        )
         extra += sorted(f"{n}/" for n in folder.folders if n.lower() not in _MEDIA_FOLDERS)
         if extra:
             yield folder, extra

@@ -11,6 +11,17 @@ import pytest
 import yaml
 
 from checker.engine import Options, check
+from checker.judging import Judge
+from checker.model import Result, System
+from checker.parse.documents import Document
+from checker.parse.endpoints import Endpoints
+from checker.parse.reading import Folder
+from checker.rule import Rule
+from checker.rules.endpoints import (
+    endpoints_accuracy_complete,
+    endpoints_audits,
+    endpoints_duration,
+)
 from schemas.load import load_round
 from tests.trees import good_tree
 
@@ -57,7 +68,7 @@ class EndpointsTree:
         def tail(scale: float) -> dict[str, Any]:
             table = {str(p): scale * (1 + p / 100) for p in (99.9, 99.0, 97.0, 95.0, 90.0, 50.0)}
             return {"avg": scale * 1.4, "min": scale, "max": scale * 3, "percentiles": table,
-                    "early_stopping_percentiles": table}  # fmt: skip
+                    "early_stopping_percentiles": dict(table)}  # fmt: skip
 
         self.config = {
             "name": "run", "type": "online", "version": "1.0",
@@ -119,6 +130,14 @@ def _remove(place: str) -> Change:
     return lambda tree: (tree.result / place).unlink()
 
 
+def _rename(place: str, new: str) -> Change:
+    def change(tree: EndpointsTree) -> None:
+        (tree.result / new).parent.mkdir(exist_ok=True)
+        (tree.result / place).rename(tree.result / new)
+
+    return change
+
+
 def _audit(name: str, document: dict[str, Any]) -> Change:
     def change(tree: EndpointsTree) -> None:
         folder = tree.result / "audit"
@@ -131,69 +150,88 @@ def _audit(name: str, document: dict[str, Any]) -> Change:
 
 RUNTIME = ("settings", "runtime")
 FAST = ("early_stopping_percentiles", "99.0")
-AUDIT = f"{BASE}/audit/{ROUND.compliance['TEST06'].endpoints_file}"
-BREAKS: dict[str, list[tuple[Change, list[tuple[str, str]]]]] = {
-    "P151": [
-        (_remove(CONFIG), [("P151", f"{BASE}/{CONFIG}")]),
-        (_remove(SUMMARY), [("A152", f"{BASE}/{ACCURACY}"),
-                            ("P151", f"{BASE}/{SUMMARY}"), ("S125", f"{BASE}/performance")]),
-        (_remove(ACCURACY), [("P151", f"{BASE}/{ACCURACY}"), ("S125", f"{BASE}/accuracy")]),
-    ],
-    "P152": [
-        (_set("summary", "duration_ns", to="long"), [("P152", f"{BASE}/{SUMMARY}"),]),
-        (_set("config", "settings", to=[]), [("P152", f"{BASE}/{CONFIG}"), ("P154", f"{BASE}/{CONFIG}"),
-                                             ("P154", f"{BASE}/{CONFIG}")]),
-    ],
-    "P154": [
-        (_set("config", *RUNTIME, "scheduler_random_seed", to=42), [("P154", f"{BASE}/{CONFIG}")]),
-        (_set("config", *RUNTIME, "dataloader_random_seed", to=42), [("P154", f"{BASE}/{CONFIG}")]),
-    ],
-    "P155": [
-        (_set("summary", "n_samples_failed", to=3), [("P155", f"{BASE}/{SUMMARY}")]),
-        (_set("summary", "complete", to=False), [("P155", f"{BASE}/{SUMMARY}")]),
-    ],
-    "P156": [
-        (_set("config", *RUNTIME, "min_duration_ms", to=1000), [("P156", f"{BASE}/{CONFIG}")]),
-        (_set("summary", "duration_ns", to=10**9), [("P156", f"{BASE}/{SUMMARY}"),
-                                                    ("P158", f"{BASE}/{SUMMARY}"),
-                                                    ("P158", f"{BASE}/{SUMMARY}")]),
-    ],
-    "P157": [
-        (_set("summary", "ttft", *FAST, to=1.6e9), [("P157", f"{BASE}/{SUMMARY}")]),
-        (_set("summary", "tpot", *FAST, to=1.6e7), [("P157", f"{BASE}/{SUMMARY}")]),
-    ],
-    "P158": [(_set("summary", "tps", to=9e9), [("P158", f"{BASE}/{SUMMARY}")])],
-    "A151": [
-        (_set("accuracy", "accuracy_scores", 0, "complete", to=False), [("A151", f"{BASE}/{ACCURACY}")]),
-        (_set("accuracy", "accuracy_scores", 0, "unit_samples", to=9), [("A151", f"{BASE}/{ACCURACY}")]),
-        (_set("accuracy", "accuracy_scores", 0, "response_counts", "missing", to=2),
-         [("A151", f"{BASE}/{ACCURACY}")]),
-    ],
-    "A152": [
-        (_set("accuracy", "accuracy_scores", 0, "score", to=-1.0),
-         [("A104", f"{BASE}/{ACCURACY}"), ("A152", f"{BASE}/{ACCURACY}")]),
-    ],
-    "C151": [
-        (_audit("TEST06", {"test": "TEST06", "passed": False}), [("C151", AUDIT)]),
-        (_audit("TEST06", {"test": "TEST01", "passed": True}), [("C151", AUDIT)]),
-    ],
-    "P153": [(lambda tree: None, [])],
-}  # fmt: skip
+SCORES = ("accuracy_scores", 0)
+Expected = list[tuple[str, str]]
+BREAKS: dict[str, tuple[Change, Expected]] = {
+    "P151-no-config": (_remove(CONFIG), [("P151", CONFIG)]),
+    "P151-no-summary": (_remove(SUMMARY), [("P151", SUMMARY), ("S125", "performance")]),
+    "P151-no-accuracy": (_remove(ACCURACY), [("P151", ACCURACY), ("S125", "accuracy")]),
+    "P151-summary-under-a-near-name": (
+        _rename(SUMMARY, "performance/results_summary.json"),
+        [("P151", "performance/results_summary.json")],
+    ),
+    "P151-summary-in-run-1": (
+        _rename(SUMMARY, "performance/run_1/result_summary.json"),
+        [("P151", "performance/run_1/result_summary.json")],
+    ),
+    "P151-accuracy-under-a-near-name": (
+        _rename(ACCURACY, "accuracy/accuracy_result.json"),
+        [("P151", "accuracy/accuracy_result.json")],
+    ),
+    "P151-config-in-performance": (
+        _rename(CONFIG, "performance/config.yaml"),
+        [("P151", "performance/config.yaml")],
+    ),
+    "P152-text-for-a-number": (_set("summary", "duration_ns", to="long"), [("P152", SUMMARY)]),
+    "P152-list-for-an-object": (
+        _set("config", "settings", to=[]),
+        [("P152", CONFIG), ("P154", CONFIG), ("P154", CONFIG)],
+    ),
+    "P152-P157-no-estimate-for-few-samples": (_set("summary", "ttft", *FAST, to=None), []),
+    "P154-schedule": (_set("config", *RUNTIME, "scheduler_random_seed", to=42), [("P154", CONFIG)]),
+    "P154-samples": (_set("config", *RUNTIME, "dataloader_random_seed", to=42), [("P154", CONFIG)]),
+    "P155-failed": (_set("summary", "n_samples_failed", to=3), [("P155", SUMMARY)]),
+    "P155-incomplete": (_set("summary", "complete", to=False), [("P155", SUMMARY)]),
+    "P156-setting": (_set("config", *RUNTIME, "min_duration_ms", to=1000), [("P156", CONFIG)]),
+    "P156-measured": (
+        _set("summary", "duration_ns", to=10**9),
+        [("P156", SUMMARY), ("P158", SUMMARY), ("P158", SUMMARY)],
+    ),
+    "P157-ttft": (_set("summary", "ttft", *FAST, to=1.6e9), [("P157", SUMMARY)]),
+    "P157-tpot": (_set("summary", "tpot", *FAST, to=1.6e7), [("P157", SUMMARY)]),
+    "P158-tps": (_set("summary", "tps", to=9e9), [("P158", SUMMARY)]),
+    "A151-incomplete": (_set("accuracy", *SCORES, "complete", to=False), [("A151", ACCURACY)]),
+    "A151-few-units": (_set("accuracy", *SCORES, "unit_samples", to=9), [("A151", ACCURACY)]),
+    "A151-few-in-all": (_set("accuracy", *SCORES, "total_samples", to=9), [("A151", ACCURACY)]),
+    "A151-uncounted": (_set("accuracy", "accuracy_scores", to=[]), [("A151", ACCURACY)]),
+    "A151-missing": (
+        _set("accuracy", *SCORES, "response_counts", "missing", to=2),
+        [("A151", ACCURACY)],
+    ),
+    "A152-negative": (
+        _set("accuracy", *SCORES, "score", to=-1.0),
+        [("A104", ACCURACY), ("A152", ACCURACY)],
+    ),
+    "A152-no-token-count": (
+        _set("summary", "output_sequence_lengths", to=None),
+        [("A152", ACCURACY)],
+    ),
+    "A104-case-067-every-model-has-a-target": (
+        _set("accuracy", *SCORES, "score", to=10.0),
+        [("A104", ACCURACY)],
+    ),
+    "C151-passed": (_audit("TEST06", {"test": "consistency_output_test", "passed": True}), []),
+    "C151-failed": (
+        _audit("TEST06", {"test": "consistency_output_test", "passed": False}),
+        [("C151", "audit/audit_consistency_output_test.json")],
+    ),
+    "C151-another-test": (
+        _audit("TEST06", {"test": "output_caching_test", "passed": True}),
+        [("C151", "audit/audit_consistency_output_test.json")],
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("rule", "index"),
-    [(r, i) for r, cases in BREAKS.items() for i in range(len(cases)) if r != "P153"],
-)
-def test_break(rule: str, index: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", BREAKS)
+def test_break(name: str, tmp_path: Path) -> None:
     tree = EndpointsTree(tmp_path)
     assert tree.findings() == []
-    change, expected = BREAKS[rule][index]
+    change, expected = BREAKS[name]
     change(tree)
-    assert tree.findings() == sorted(expected)
+    assert tree.findings() == sorted((rule, f"{BASE}/{place}") for rule, place in expected)
 
 
-def test_a_benchmark_that_endpoints_may_not_carry(tmp_path: Path) -> None:
+def test_p153_benchmark_that_endpoints_may_not_carry(tmp_path: Path) -> None:
     name = next(
         n for n, b in ROUND.benchmarks.items()
         if not b.endpoints and SCENARIO in b.scenarios and "datacenter" in b.categories
@@ -202,7 +240,114 @@ def test_a_benchmark_that_endpoints_may_not_carry(tmp_path: Path) -> None:
     assert ("P153", f"closed/Acme/results/box1/{name}/{SCENARIO}") in tree.findings()
 
 
-def test_case_067_accuracy_is_compared_for_every_model(tmp_path: Path) -> None:
+def _severities(tree: EndpointsTree, rule: str) -> list[tuple[str, str]]:
+    report = check(tree.root, Options(jobs=1))
+    return [(f.severity, f.message) for f in report.findings if f.rule == rule]
+
+
+def test_p151_names_both_names(tmp_path: Path) -> None:
     tree = EndpointsTree(tmp_path)
-    _set("accuracy", "accuracy_scores", 0, "score", to=10.0)(tree)
-    assert tree.findings() == [("A104", f"{BASE}/{ACCURACY}")]
+    _rename(SUMMARY, "performance/results_summary.json")(tree)
+    assert _severities(tree, "P151") == [
+        (
+            "error",
+            "found performance/results_summary.json; expected performance/result_summary.json",
+        )
+    ]
+
+
+def test_p151_config_beside_the_summary_is_a_warning(tmp_path: Path) -> None:
+    tree = EndpointsTree(tmp_path)
+    _rename(CONFIG, "performance/config.yaml")(tree)
+    assert _severities(tree, "P151") == [
+        ("warning", "found performance/config.yaml; expected config.yaml")
+    ]
+
+
+def test_p158_is_an_error_where_the_rate_is_published(tmp_path: Path) -> None:
+    """deepseek-r1 publishes tokens; qps in ns instead of s is a slip that changes no result."""
+    tree = EndpointsTree(tmp_path)
+    _set("summary", "qps", to=5e-8)(tree)
+    assert [severity for severity, _ in _severities(tree, "P158")] == ["warning"]
+    _set("summary", "tps", to=tree.summary["tps"] / 1e9)(tree)
+    assert [severity for severity, _ in _severities(tree, "P158")] == ["warning", "error"]
+
+
+def _result(name: str, scenario: str, endpoints: Endpoints) -> Result:
+    """A result that rules can judge, of nothing but its documents."""
+    system = System("closed", "Acme", "box1", "closed/Acme/systems/box1.json")
+    folder = Folder(BASE)
+    result = Result(
+        "closed", "Acme", system, name, scenario, BASE, ROUND, name, ROUND.benchmarks[name],
+        scenario, folder, "key",
+    )  # fmt: skip
+    result.endpoints = endpoints
+    return result
+
+
+def _judged(rule: Rule, result: Result) -> list[tuple[str, str]]:
+    return [(f.severity, f.message) for f in Judge([rule], ROUND)(result).findings]
+
+
+def _scores(*counts: tuple[int, int]) -> Endpoints:
+    entries = [
+        {"dataset_name": "set", "score": 1, "unit_samples": unit, "num_repeats": repeats,
+         "total_samples": unit * repeats}
+        for unit, repeats in counts
+    ]  # fmt: skip
+    return Endpoints(BASE, accuracy=Document(ACCURACY, {"accuracy_scores": entries}))
+
+
+@pytest.mark.parametrize(
+    ("name", "scenario", "counts", "expected"),
+    [
+        ("qwen3-vl-235b-a22b", "Interactive", [(8000, 1)], []),
+        ("qwen3-vl-235b-a22b", "Server", [(8000, 1)],
+         [("error", "found 8,000 scored samples; expected at least 48,289")]),
+        ("gpt-oss-120b", "Offline", [(30, 8), (198, 5), (1055, 3)], []),
+        ("gpt-oss-120b", "Offline", [(30, 8), (198, 5), (1055, 1)],
+         [("error", "found 2,285 scored samples; expected at least 4,395")]),
+    ],
+)  # fmt: skip
+def test_a151_counts_every_repeat_against_the_scenario(
+    name: str, scenario: str, counts: list[tuple[int, int]], expected: list[tuple[str, str]]
+) -> None:
+    result = _result(name, scenario, _scores(*counts))
+    assert _judged(endpoints_accuracy_complete, result) == expected
+
+
+@pytest.mark.parametrize(("asked", "severity"), [(600_000, "warning"), (None, "error")])
+def test_p156_in_offline_the_setting_decides(asked: int | None, severity: str) -> None:
+    config = {"settings": {"runtime": {"min_duration_ms": asked}}}
+    endpoints = Endpoints(
+        BASE, config=Document(CONFIG, config), summary=Document(SUMMARY, {"duration_ns": 223e9})
+    )
+    found = _judged(endpoints_duration, _result("qwen3-vl-235b-a22b", "Offline", endpoints))
+    assert found == [(severity, "duration_ns is 223 s; expected at least 600 s")]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "changed", "expected"),
+    [
+        ("SingleStream", {"threshold": 0.2, "audit_qps": 1.19}, []),
+        ("Offline", {"threshold": 0.1, "audit_qps": 1.09}, []),
+        ("Offline", {"threshold": 0.2, "audit_qps": 1.19},
+         ["threshold is 0.2; expected 0.1",
+          "audit_qps is 1.19 samples/s; expected less than 1.1 samples/s, the reference's rate and 10%"]),
+    ],
+)  # fmt: skip
+def test_c151_output_caching_has_a_tolerance_in_each_scenario(
+    scenario: str, changed: dict[str, float], expected: list[str]
+) -> None:
+    document = {"test": "output_caching_test", "passed": True, "ref_qps": 1.0, **changed}
+    name = "audit_output_caching_test.json"
+    endpoints = Endpoints(BASE, audits={name: Document(name, document)})
+    found = _judged(endpoints_audits, _result("wan-2.2-t2v-a14b", scenario, endpoints))
+    assert [message for _, message in found] == expected
+
+
+def test_c151_output_caching_is_required_of_wan() -> None:
+    found = _judged(endpoints_audits, _result("wan-2.2-t2v-a14b", "Offline", Endpoints(BASE)))
+    assert found == [
+        ("error", "found no audit_output_caching_test.json; expected it, as TEST04 is required")
+    ]

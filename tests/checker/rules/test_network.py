@@ -64,7 +64,10 @@ BREAKS: dict[str, list[Break]] = {
             {**NETWORK, "benchmark": "whisper", "category": "datacenter,edge"},
         )
     ],
-    "N104": [Break(_set(network_type="wire"), [("N104", PLACE)], NETWORK)],
+    "N104": [
+        Break(_set(network_type="wire"), [("N104", PLACE)], NETWORK),
+        Break(_set(network_type=["wire"]), [("N104", PLACE)], NETWORK),
+    ],
     "N105": [Break(_other_name, [("N105", "Offline/accuracy/detail")], NETWORK)],
     "N106": [
         Break(
