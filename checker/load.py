@@ -140,7 +140,7 @@ def _load_accuracy(result: Result, round: Round) -> None:
     load_logs(run, folder)
     run.log_file = folder.files.get(ACCURACY)
     if run.log_file is not None:
-        run.log_ends = read_ends(run.log_file)
+        run.log_ends = read_ends(run.log_file, counted=True)
     run.text_path = f"{folder.path}/accuracy.txt"
     text = folder.files.get("accuracy.txt")
     if text is not None:

@@ -1,18 +1,30 @@
 """The shipped tables in one binary file, so that a check need not parse 500 KB of TOML.
 
-The file is made when a wheel is built and is not part of the repository; without it, the TOML files
-are read. Both give the same structures.
+A wheel has the file from when it was built. In a source tree it is kept in ``__pycache__``, like the
+bytecode of the modules beside it, and is made again when a table or a module of this package has
+changed. Where it can be neither read nor written, the TOML files are read. All give the same
+structures.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import hashlib
+import os
+import secrets
+import sys
 from collections.abc import Iterable
 from importlib import resources
+from importlib.util import cache_from_source
+from pathlib import Path
 
 import msgspec
 
 FILE = "compiled.msgpack"
+
+_HERE = Path(__file__).parent
+_DIGEST = 16
 
 
 class Compiled(msgspec.Struct, frozen=True):
@@ -24,12 +36,64 @@ class Compiled(msgspec.Struct, frozen=True):
 
 @functools.cache
 def compiled() -> Compiled | None:
-    """What was made when the wheel was built; None in a source tree."""
+    """The tables as made when the wheel was built, or kept in a source tree; None without either."""
     file = resources.files("schemas") / FILE
     try:
         return msgspec.msgpack.decode(file.read_bytes(), type=Compiled)
     except (FileNotFoundError, msgspec.DecodeError):
+        return kept(_HERE, Path(cache_from_source(str(_HERE / "compiling.py"))).parent / FILE)
+
+
+def kept(source: Path, file: Path) -> Compiled | None:
+    """The tables of a source tree from ``file``, which is made again if it is not of these sources.
+
+    None where a table is damaged (reading it alone says why) or the file may not be written.
+    """
+    mark = _mark(source)
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        data = file.read_bytes()
+        sealed = hashlib.blake2b(mark + data[_DIGEST:], digest_size=_DIGEST).digest()
+        if sealed == data[:_DIGEST]:
+            return msgspec.msgpack.decode(memoryview(data)[_DIGEST:], type=Compiled)
+    if sys.dont_write_bytecode or not os.access(file.parent, os.W_OK):
         return None
+    try:
+        data = _from_toml(source)
+    except (OSError, ValueError):
+        return None
+    sealed = hashlib.blake2b(mark + data, digest_size=_DIGEST).digest()
+    new = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
+    with contextlib.suppress(OSError):
+        try:
+            new.write_bytes(sealed + data)
+            new.replace(file)
+        finally:
+            new.unlink(missing_ok=True)
+    return msgspec.msgpack.decode(data, type=Compiled)
+
+
+def _mark(source: Path) -> bytes:
+    """A digest of the names, sizes and times of the tables and of the modules that read them."""
+    state = hashlib.blake2b(digest_size=_DIGEST)
+    for folder in (source, source / "rounds"):
+        with os.scandir(folder) as entries:
+            files = sorted((e.name, e) for e in entries if e.name.endswith((".toml", ".py")))
+        for name, entry in files:
+            status = entry.stat()
+            state.update(f"{name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return state.digest()
+
+
+def _from_toml(source: Path) -> bytes:
+    """The file's content from the tables. Raises OSError, BadRound or BadEnforcement."""
+    from schemas.enforcement import parse_enforcement
+    from schemas.load import in_order, parse_round
+
+    found = {file.stem: file for file in (source / "rounds").glob("*.toml")}
+    names = in_order(found)
+    rounds = [parse_round(found[n].read_text(encoding="utf-8"), found[n].name) for n in names]
+    text = (source / "enforcement.toml").read_text(encoding="utf-8")
+    return compile_tables(rounds, parse_enforcement(text, names))
 
 
 def compile_tables(rounds: Iterable[msgspec.Struct], enforcement: object) -> bytes:

@@ -7,7 +7,7 @@ answers "what did this round enforce?", `audit` "what is true?": an entry may se
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import resources
 from typing import Literal
 
@@ -80,17 +80,18 @@ def _order() -> dict[str, int]:
     return {name: index for index, name in enumerate(round_names())}
 
 
-def parse_enforcement(text: str) -> tuple[Entry, ...]:
-    """The entries of a table's text. Raises BadEnforcement."""
+def parse_enforcement(text: str, rounds: Iterable[str] | None = None) -> tuple[Entry, ...]:
+    """The entries of a table's text. rounds: those there are. Raises BadEnforcement."""
     import tomllib
 
+    known = frozenset(round_names() if rounds is None else rounds)
     try:
         entries = tuple(msgspec.convert(tomllib.loads(text), _File).enforcement)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise BadEnforcement(f"enforcement.toml: {error}") from error
     for entry in entries:
         named = [entry.since, entry.until, *entry.rounds]
-        unknown = [name for name in named if name is not None and name not in _order()]
+        unknown = [name for name in named if name is not None and name not in known]
         if unknown:
             raise BadEnforcement(
                 f"enforcement.toml: {entry.rule} names the round {unknown[0]}, which does not exist"

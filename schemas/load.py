@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+from collections.abc import Iterable
 from importlib import resources
 from typing import Any
 
@@ -34,11 +35,15 @@ def _round_names() -> tuple[str, ...]:
     made = compiled()
     if made is not None:
         return tuple(made.rounds)
-    names = [
+    return in_order(
         entry.name.removesuffix(".toml")
         for entry in _ROUNDS.iterdir()
         if entry.name.endswith(".toml")
-    ]
+    )
+
+
+def in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """Names of rounds, oldest first, the demo round last."""
 
     def order(name: str) -> tuple[int, list[int]]:
         return (0, [int(n) for n in re.findall(r"\d+", name)]) if name[:1] == "v" else (1, [])

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+import tests.corpus  # noqa: F401  (reads the user's cache folder before it is replaced)
 from tests.trees import GoodTree, good_tree
 
 settings.register_profile(
@@ -21,6 +22,14 @@ settings.register_profile(
 settings.load_profile("assay")
 
 Grow = Callable[..., GoodTree]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test reads or writes the caches of the user who runs it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -54,9 +54,12 @@ def golden_of(name: str) -> Path:
     return newer if newer.is_file() else root / "golden" / f"{name}.jsonl"
 
 
+_BASE = os.environ.get("XDG_CACHE_HOME")
+"""As the user has it: tests have a cache folder of their own."""
+
+
 def _cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    folder = Path(base) if base else Path(tempfile.gettempdir())
+    folder = Path(_BASE) if _BASE else Path(tempfile.gettempdir())
     return folder / f"assay-corpus-{os.getuid() if hasattr(os, 'getuid') else 0}"
 
 

@@ -25,7 +25,8 @@ _ANSWER = (b'"seq_id"', b'"qsl_idx"', b'"data"')
 class LogEnds:
     """begins, ends: whether the brackets of LoadGen's list stand there; answers: whether an answer
     is in either end; size in bytes; foreign: where LoadGen's text is damaged; count: how many
-    answers there are, None where the log was shortened, is cut off or very long."""
+    answers there are, None where they were not counted or the log was shortened, is cut off or very
+    long."""
 
     begins: bool
     ends: bool
@@ -46,8 +47,11 @@ class LogEnds:
             )
 
 
-def read_ends(file: File) -> LogEnds | None:
-    """Look at an accuracy log's first and last 4096 bytes. None when it cannot be read."""
+def read_ends(file: File, *, counted: bool = False) -> LogEnds | None:
+    """Look at an accuracy log's first and last 4096 bytes. None when it cannot be read.
+
+    counted: count its answers too, which reads all of it.
+    """
     try:
         handle = open_file(file)
     except Unreadable:
@@ -58,7 +62,8 @@ def read_ends(file: File) -> LogEnds | None:
         os.lseek(handle, max(0, size - _END), os.SEEK_SET)
         last = os.read(handle, _END)
         begins, ends = first.lstrip().startswith(b"["), last.rstrip().endswith(b"]")
-        count = _count(handle) if begins and ends and size <= _COUNTED else None
+        counted = counted and begins and ends and size <= _COUNTED
+        count = _count(handle, size) if counted else None
     except OSError:
         return None
     finally:
@@ -76,12 +81,12 @@ def read_ends(file: File) -> LogEnds | None:
     )
 
 
-def _count(handle: int) -> int | None:
+def _count(handle: int, size: int) -> int | None:
     """How many answers a whole log holds; None where its middle was cut out. Raises OSError."""
     os.lseek(handle, 0, os.SEEK_SET)
     count, tail = 0, b""
-    while block := os.read(handle, _BLOCK):
-        text = tail + block
+    while block := os.read(handle, min(size + 1, _BLOCK)):
+        text = tail + block if tail else block
         if _GAP in text:
             return None
         count += text.count(_ID)
