@@ -69,8 +69,9 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     what.add_argument("--model", type=Path, metavar="FILE", help="another ONNX file in its place")
     what.add_argument(
-        "--precision", default="fp32", metavar="P",
-        help="which of the benchmark's models: fp32, int8; with --backend tensorrt fp16 too",
+        "--precision", metavar="P",
+        help="which of the benchmark's models: fp32 (default), int8; with --backend tensorrt fp16 "
+        "too; with --model what its weights must be (default: read from the file)",
     )  # fmt: skip
     what.add_argument(
         "--data", type=Path, metavar="FOLDER", help="the data set (default: the benchmark's own)"

@@ -23,6 +23,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -30,6 +31,7 @@ FAILED = 4
 ORPHANED = 5
 PR_SET_TIMERSLACK = 29
 REPORT_EVERY_S = 0.5
+GENERATE_S = 1e-5  # LoadGen makes a query in less, also on a busy machine
 KNOWN_DUE = 10_000_000  # of so many queries it is kept when they are due, 8 bytes each
 
 
@@ -204,13 +206,22 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     stop = threading.Event()
     began = time.monotonic()
     watch = Watch(limits) if limits and job["early_stop"] else None
+
+    def answering() -> None:
+        stall.enter("running", least_s)
+
     reporter = threading.Thread(
-        target=_report, args=(channel, sut, began, stop, watch), name="reporter", daemon=True
+        target=_report,
+        args=(channel, sut, began, stop, watch, answering),
+        name="reporter",
+        daemon=True,
     )
     counted.append(sut)
     # Between two queries of a slow Server run nothing moves: 30 mean gaps never pass by chance.
     gap = 30 / test.server_target_qps if settings.scenario == "Server" else 0.0
-    stall.enter("running", max(100 * warm_up.typical_s, gap))
+    least_s = max(100 * warm_up.typical_s, gap)
+    # LoadGen generates all queries before the first: millions of them take minutes.
+    stall.enter("running", max(least_s, GENERATE_S * hints.queries))
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -303,12 +314,22 @@ def _due(test: Any, queries: int) -> Any:
     return array("d", (due / 1e9).tobytes())
 
 
-def _report(channel: Channel, sut: Any, began: float, stop: threading.Event, watch: Any) -> None:
+def _report(
+    channel: Channel,
+    sut: Any,
+    began: float,
+    stop: threading.Event,
+    watch: Any,
+    answering: Callable[[], None],
+) -> None:
+    """Report the counters until `stop`; `answering` is called once, after the first answer."""
     from runner.errors import HopelessRun
 
     before = 0
     while not stop.wait(REPORT_EVERY_S):
         now, done = time.monotonic() - began, sut.done
+        if done and not before:
+            answering()
         issued, late = getattr(sut, "issued", None), getattr(sut, "late", 0)
         if issued is None:  # answered in LoadGen's own thread: what must be due by now
             issued = watch.due(now) if watch else done

@@ -20,6 +20,7 @@ from runner.datasets import Dataset
 from runner.errors import HopelessRun, OutputError, RunFailed, RunnerError, SettingsError
 from runner.layout import Places, check_name, get_round, places
 from runner.progress import Event, Phase, Progress, Silent
+from runner.provenance import Provenance, provenance, refuse_contradiction
 from runner.run import Job, Measurement, measure
 from runner.search import Found, ProbeLog, Search, confirmations, estimate, find
 from runner.settings import DEFAULT_DURATION_MS, SCENARIOS, Mode, RunSettings
@@ -44,7 +45,8 @@ class Plan:
         system_type, status: for the system description.
         backend: "onnxruntime", "dummy" or `module:Class`; `backend_options` override what the
             benchmark suggests.
-        precision: which of the benchmark's models; `model` names another file in its place.
+        precision: which of the benchmark's models (None: fp32); `model` names another file in its
+            place, whose weights must then be of this type (None: any).
         data: the data set's folder or file; None for the benchmark's default.
         gate: least accuracy, in the metric's unit; None: no gate.
         min_duration_ms, min_query_count: None leaves them to LoadGen (600,000 ms).
@@ -81,7 +83,7 @@ class Plan:
     status: str = "rdi"
     backend: str = "onnxruntime"
     backend_options: Mapping[str, Any] = field(default_factory=dict)
-    precision: str = "fp32"
+    precision: str | None = None
     model: Path | None = None
     data: Path | None = None
     gate: float | None = None
@@ -171,6 +173,7 @@ def iter_benchmark(plan: Plan, progress: Progress | None = None) -> Iterator[Out
         raise SettingsError(
             f"found system type {plan.system_type!r}; asked for one of {', '.join(map(repr, known))}."
         )
+    made_with = _made_with(plan, benchmark)
     preflight(plan.backend, _backend_options(plan, benchmark))
     divisions = {plan.division, "open"} if plan.measure_anyway else {plan.division}
     for scenario in plan.scenarios:
@@ -185,7 +188,9 @@ def iter_benchmark(plan: Plan, progress: Progress | None = None) -> Iterator[Out
     listener = progress or Silent()
     try:
         for scenario in plan.scenarios:
-            yield _Scenario(plan, benchmark, system, scenario, runs / scenario, listener).run()
+            yield _Scenario(
+                plan, benchmark, system, scenario, runs / scenario, listener, made_with
+            ).run()
     finally:
         _remove_empty(runs)
 
@@ -307,17 +312,32 @@ def _model(plan: Plan, benchmark: Benchmark) -> Path | None:
     """The file or folder of the model; None for the dummy backend."""
     if plan.model is not None or plan.backend == "dummy":
         return plan.model
-    if plan.backend == "kserve" and plan.precision not in benchmark.models:
+    precision = plan.precision or "fp32"
+    if plan.backend == "kserve" and precision not in benchmark.models:
         return None  # the model lies on the server
     if _converts(plan, benchmark):
         return benchmark.models["fp32"]
-    if plan.precision not in benchmark.models:
+    if precision not in benchmark.models:
         raise SettingsError(
-            f"found precision {plan.precision!r}; {benchmark.name} comes as "
+            f"found precision {precision!r}; {benchmark.name} comes as "
             f"{', '.join(benchmark.models) or 'no model of its own'}. Choose one, or name a model "
             "file."
         )
-    return benchmark.models[plan.precision]
+    return benchmark.models[precision]
+
+
+def _made_with(plan: Plan, benchmark: Benchmark) -> Provenance:
+    """What will run, read from its files.
+
+    Raises:
+        SettingsError: the precision that was stated is not that of the model.
+        BackendError: the model or the data cannot be read.
+    """
+    model = _model(plan, benchmark)
+    made_with = provenance(benchmark, model, plan.data)
+    if plan.model is not None and plan.precision is not None and plan.backend != "dummy":
+        refuse_contradiction(plan.precision, plan.model, made_with.weight_types)
+    return made_with
 
 
 def _converts(plan: Plan, benchmark: Benchmark) -> bool:
@@ -387,11 +407,23 @@ class _Scenario:
         scenario: str,
         runs: Path,
         listener: Progress,
+        made_with: Provenance,
     ) -> None:
+        self.made_with = made_with
         self.plan, self.benchmark, self.system, self.scenario = plan, benchmark, system, scenario
         self.runs, self.listener = runs, listener
         self.notes: list[str] = []
         self.found: Found | None = None
+
+    def precision(self) -> str:
+        """Weight data types that ran, with commas; "none" for the dummy backend."""
+        plan = self.plan
+        if plan.backend == "dummy":
+            return "none"
+        types = self.made_with.weight_types
+        if _backend_options(plan, self.benchmark).get("precision") == "fp16":
+            types = tuple(sorted({"fp16" if t == "fp32" else t for t in types}))
+        return ", ".join(types) or (plan.precision or "fp32").split("-")[0]
 
     def say(self, text: str, phase: Phase = "warning") -> None:
         self.listener.on_event(
@@ -620,7 +652,8 @@ class _Scenario:
             performance,
             score,
             Paper(
-                precision=plan.precision if plan.backend != "dummy" else "none",
+                precision=self.precision(),
+                made_with=self.made_with,
                 notes=tuple(self.notes),
                 command=plan.command,
                 task=plan.task,

@@ -33,6 +33,7 @@ from runner.benchmarks.base import Benchmark, Score
 from runner.compliance import ComplianceRun
 from runner.errors import OutputError
 from runner.layout import Places, check_name
+from runner.provenance import Provenance
 from runner.run import Measurement
 
 __all__ = ["Paper", "check_name", "truncate_accuracy_log", "write_result", "write_system"]
@@ -43,13 +44,15 @@ class Paper:
     """What is to be said about a result, beside its logs.
 
     Attributes:
-        precision: weight data type of the model that ran ("fp32", "int8").
+        precision: weight data types of the model that ran ("fp32", "fp32, int8").
+        made_with: where they come from.
         notes: what must be disclosed about the result.
         command: the command line that measured it; "" where there was none.
         task: the round's benchmark that an open-division folder stands for; None: its own name.
         round: the round's name.
     """
 
+    made_with: Provenance
     precision: str = "fp32"
     notes: Sequence[str] = field(default_factory=tuple)
     command: str = ""
@@ -158,7 +161,7 @@ def write_result(
             "# Calibration and quantisation\n\n"
             "FP32 results use the weights as trained; nothing was calibrated for them.\n",
             benchmark.name,
-            f"{benchmark.quantization}.",
+            _quantization(benchmark, performance, paper),
         )
         _section(
             places.documentation / "bandwidth.md", _BANDWIDTH, benchmark.name, _bandwidth(benchmark)
@@ -254,18 +257,31 @@ def _section(path: Path, head: str, name: str, text: str) -> None:
 
 def _measurements(benchmark: Benchmark, performance: Measurement, paper: Paper) -> dict[str, str]:
     model = Path(performance.job.model).name if performance.job.model else "none (dummy backend)"
-    converted = paper.precision != "fp32"
+    if not paper.made_with.own:
+        transformations = f"none by this system: {model} was run as given"
+    elif paper.precision in ("fp32", "none"):
+        transformations = f"none ({model} as trained)"
+    else:
+        transformations = (
+            f"quantised to {paper.precision} ({model}), see documentation/calibration.md"
+        )
     return {
-        "starting_weights_filename": benchmark.weights,
+        "starting_weights_filename": paper.made_with.weights,
         "retraining": "no",
         "input_data_types": ", ".join(sorted({_short(t.dtype) for t in benchmark.inputs})),
-        "weight_data_types": paper.precision.split("-")[0],
-        "weight_transformations": (
-            f"quantised to {paper.precision} ({model}), see documentation/calibration.md"
-            if converted
-            else f"none ({model} as trained)"
-        ),
+        "weight_data_types": paper.precision,
+        "weight_transformations": transformations,
     }
+
+
+def _quantization(benchmark: Benchmark, performance: Measurement, paper: Paper) -> str:
+    if paper.made_with.own or not performance.job.model:
+        return f"{benchmark.quantization}."
+    return (
+        f"{Path(performance.job.model).name} (weights of {paper.precision}, SHA-256 "
+        f"{paper.made_with.model_sha256}) was run as given; how it was quantised, if it was, is to "
+        "be added."
+    )
 
 
 def _short(dtype: str) -> str:
@@ -305,9 +321,18 @@ def _result_readme(
     if settings.scenario == "Server":
         lines.append(f"| A batch waits for more | {f'{job.batch_deadline_us:g}'} us at most |")
     lines += [
-        f"| Data | {benchmark.data} |",
+        f"| Data | {_data(benchmark, performance)} |",
         f"| LoadGen ran for | {performance.seconds:.1f} s |",
     ]
+    made_with = paper.made_with
+    for title, text in (
+        ("Weights", made_with.weights),
+        ("SHA-256 of the model", made_with.model_sha256),
+        ("SHA-256 of the data", made_with.data_sha256),
+        ("Preprocessing", made_with.preprocessing),
+    ):
+        if text:
+            lines.append(f"| {title} | {text} |")
     for test in tests:
         said = {True: "passed", False: "failed", None: "not decided"}[test.passed]
         lines.append(f"| {test.name} | {'; '.join((said, *test.failures))} |")
@@ -322,6 +347,14 @@ def _result_readme(
         lines += [f"- {note}" for note in told]
     lines += ["", "To repeat it:", "", f"    {_command(benchmark, performance, paper)}", ""]
     return "\n".join(lines)
+
+
+def _data(benchmark: Benchmark, performance: Measurement) -> str:
+    """What was given is named: the benchmark's words hold for its own data only."""
+    given = performance.job.data
+    if given:
+        return f"{Path(given).name}, as given; the benchmark's own: {benchmark.data}"
+    return benchmark.data
 
 
 def _command(benchmark: Benchmark, performance: Measurement, paper: Paper) -> str:
@@ -348,7 +381,7 @@ def _code_readme(benchmark: Benchmark, performance: Measurement, paper: Paper) -
         "`runner/sut.py` the system under test, `runner/settings.py` LoadGen's settings. "
         "LoadGen is the official one, unaltered, from the package mlcommons-loadgen.\n\n"
         f"- Executed by: {performance.framework}\n"
-        f"- Weights: {benchmark.weights}\n- Data: {benchmark.data}\n\n"
+        f"- Weights: {paper.made_with.weights}\n- Data: {_data(benchmark, performance)}\n\n"
         f"The last result was measured by\n\n    {_command(benchmark, performance, paper)}\n"
     )
 
