@@ -214,7 +214,7 @@ def endpoints_duration(
         return
     decided = asked is not None and asked >= least and result.scenario == "Offline"
     yield Problem(
-        f"duration_ns is {quantity(lasted / 1e9, 's')}; expected at least "
+        f"the run lasted {quantity(lasted / 1e9, 's')}; expected at least "
         f"{quantity(least / 1000, 's')}",
         path=endpoints.summary.path,
         pointer="/duration_ns",
