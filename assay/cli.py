@@ -171,46 +171,55 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
         "--division", action="append", choices=_DIVISIONS, help="only this division"
     )
     parser.add_argument("--submitter", action="append", metavar="NAME", help="only this submitter")
-    parser.add_argument("--benchmark", metavar="B", help="of a run folder that stands in no tree")
-    parser.add_argument("--scenario", metavar="S", help="of a run folder that stands in no tree")
+    parser.add_argument(
+        "--benchmark", metavar="B", help="benchmark, when TREE is a standalone run folder"
+    )
+    parser.add_argument(
+        "--scenario", metavar="S", help="scenario, when TREE is a standalone run folder"
+    )
     parser.add_argument(
         "--select", action="append", metavar="ID,…", help="only these rules or families"
     )
     parser.add_argument(
-        "--ignore", action="append", metavar="ID,…", help="not these rules or families"
+        "--ignore", action="append", metavar="ID,…", help="skip these rules or families"
     )
-    parser.add_argument("--waivers", type=Path, metavar="FILE", help="reviewed findings, TOML")
     parser.add_argument(
-        "--jobs", type=_positive, metavar="N", help="worker processes (default: one a core)"
+        "--waivers", type=Path, metavar="FILE", help="TOML file of reviewed findings"
+    )
+    parser.add_argument(
+        "--jobs", type=_positive, metavar="N", help="worker processes (default: one per core)"
     )
     parser.add_argument(
         "--executor", choices=("local", "dask"), default="local",
-        help="where the work is done: here (default), or on the workers of a Dask cluster",
+        help="where to run: on this machine (default) or on a Dask cluster",
     )  # fmt: skip
     parser.add_argument(
-        "--scheduler", metavar="ADDRESS", help="of the Dask cluster, e.g. tcp://host:8786"
+        "--scheduler", metavar="ADDRESS", help="address of the Dask scheduler, e.g. tcp://host:8786"
     )
     parser.add_argument(
         "--data", action="append", metavar="B=PATH",
-        help="ground truth of a benchmark: its accuracy is computed again (may be given several times)",
+        help="ground truth of a benchmark, to recompute its accuracy (repeatable)",
     )  # fmt: skip
     parser.add_argument(
-        "--backup", type=Path, metavar="FOLDER", help="folder with whole accuracy logs, for --data"
+        "--backup",
+        type=Path,
+        metavar="FOLDER",
+        help="folder with the untruncated accuracy logs, for --data",
     )
     parser.add_argument(
         "--unpack-limit", type=_size, metavar="SIZE",
-        help="how much an archive may unpack to, e.g. 500G (default: 200G, and 200 times its size)",
+        help="largest unpacked size of an archive, e.g. 500G (default: 200G and 200 times its size)",
     )  # fmt: skip
     parser.add_argument(
         "--unpack-files", type=_positive, metavar="N",
-        help="how many members an archive may have (default: 2,000,000)",
+        help="most members an archive may have (default: 2,000,000)",
     )  # fmt: skip
     parser.add_argument(
         "--no-cache",
         action="store_true",
-        help="read every file, also what has not changed since the last check",
+        help="read every file, even those unchanged since the last check",
     )
-    parser.add_argument("--strict", action="store_true", help="warnings fail too")
+    parser.add_argument("--strict", action="store_true", help="exit with status 1 on warnings too")
     _output_options(parser)
 
 
@@ -221,13 +230,15 @@ def _output_options(parser: argparse.ArgumentParser) -> None:
         help="terminal, json, csv, html, markdown, sarif, junit, xlsx or github",
     )
     parser.add_argument("--output", action="append", type=Path, metavar="FILE",
-                        help="write here; the suffix names the format; may be given several times")  # fmt: skip
+                        help="write to FILE; its suffix selects the format (repeatable)")  # fmt: skip
     parser.add_argument(
         "--prefix", default="", metavar="PATH",
-        help="for github and sarif: where TREE lies in the repository",
+        help="for github and sarif: path of TREE in the repository",
     )  # fmt: skip
-    parser.add_argument("--quiet", action="store_true", help="one line only")
-    parser.add_argument("--verbose", action="store_true", help="every place of every finding")
+    parser.add_argument("--quiet", action="store_true", help="print one line only")
+    parser.add_argument(
+        "--verbose", action="store_true", help="list every location of every finding"
+    )
     parser.add_argument("--no-progress", action="store_true", help="no progress on standard error")
 
 
@@ -548,7 +559,7 @@ def _draw(report: Report, options: argparse.Namespace, before: Report | None) ->
 def _report_parser(commands: Any) -> None:
     report = commands.add_parser("report", help="render a saved JSON report", allow_abbrev=False)
     report.add_argument("report", type=Path, metavar="REPORT.json")
-    report.add_argument("--strict", action="store_true", help="warnings fail too")
+    report.add_argument("--strict", action="store_true", help="exit with status 1 on warnings too")
     _output_options(report)
     report.set_defaults(handler=_report)
 

@@ -44,7 +44,7 @@ class Command:
 def commands_of(
     parser: argparse.ArgumentParser, values: Mapping[str, Sequence[str]]
 ) -> list[Command]:
-    """The commands of a parser; the first, without a name, stands for what precedes any.
+    """The commands of a parser; the first, without a name, is the part before any command.
 
     ``values`` says which words an argument may hold, by the name it is stored under.
     """

@@ -305,7 +305,7 @@ def _cautions(plan: Plan, round: Round) -> list[str]:
     if plan.backend == "kserve":
         found.append(
             "this machine cannot see what the system under test is made of: fill in its description; "
-            "where number_of_nodes and accelerators_per_node are no numbers, the official checker of "
+            "where number_of_nodes or accelerators_per_node is not a number, the official checker of "
             "v6.1 ends with a traceback"
         )
     dataset = rules.dataset
@@ -314,12 +314,12 @@ def _cautions(plan: Plan, round: Round) -> list[str]:
     for scenario in plan.scenarios:
         asked = rules.scenarios.get(scenario)
         if asked is None:
-            found.append(f"{scenario} is no scenario of {plan.task} in round {round.name}")
+            found.append(f"{scenario} is not a scenario of {plan.task} in round {round.name}")
             continue
         if plan.min_duration_ms is not None and plan.min_duration_ms < asked.min_duration_ms:
             found.append(
-                f"{scenario} runs for {plan.min_duration_ms / 1000:g} s; the round asks for "
-                f"{asked.min_duration_ms / 1000:g} s, so that no check will accept it"
+                f"{scenario} runs for {plan.min_duration_ms / 1000:g} s; the round requires "
+                f"{asked.min_duration_ms / 1000:g} s, so no check will accept it"
             )
         least = dataset.least(scenario)
         if count is not None and least is not None and count < least:

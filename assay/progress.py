@@ -9,7 +9,7 @@ from typing import TextIO
 
 
 class Line:
-    """A line of progress. Does nothing when the stream is no terminal or ``enabled`` is False."""
+    """A line of progress. Does nothing when the stream is not a terminal or ``enabled`` is False."""
 
     def __init__(self, *, enabled: bool = True, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stderr

@@ -13,7 +13,7 @@ def _whole(text: str) -> int:
     except ValueError:
         value = 0
     if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return value
 
 
@@ -23,7 +23,7 @@ def _above_zero(text: str) -> float:
     except ValueError:
         value = 0.0
     if not value > 0 or value == float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return value
 
 
@@ -33,7 +33,7 @@ def _percent(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < 100:
-        raise argparse.ArgumentTypeError(f"{text!r} is no percentage from 0 up to 100")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage from 0 to below 100")
     return value / 100
 
 
@@ -61,17 +61,17 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     what.add_argument(
         "--as", dest="task", metavar="B",
-        help="open division: the round's benchmark that this one stands for",
+        help="open division: the round's benchmark that this one is scored as",
     )  # fmt: skip
     what.add_argument(
         "--scenario", action="append", metavar="S",
         help="SingleStream, MultiStream, Server, Offline (default: all of the benchmark)",
     )  # fmt: skip
-    what.add_argument("--model", type=Path, metavar="FILE", help="another ONNX file in its place")
+    what.add_argument("--model", type=Path, metavar="FILE", help="ONNX file to use instead")
     what.add_argument(
         "--precision", metavar="P",
-        help="which of the benchmark's models: fp32 (default), int8; with --backend tensorrt fp16 "
-        "too; with --model what its weights must be (default: read from the file)",
+        help="the benchmark's model: fp32 (default), int8, or fp16 with --backend tensorrt; with "
+        "--model the type of its weights (default: read from the file)",
     )  # fmt: skip
     what.add_argument(
         "--data", type=Path, metavar="FOLDER", help="the data set (default: the benchmark's own)"
@@ -79,11 +79,11 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
     tree = run.add_argument_group("the submission tree")
     tree.add_argument(
         "--out", required=True, type=Path, metavar="FOLDER",
-        help="the submission tree; made, or added to",
+        help="the submission tree, created or added to",
     )  # fmt: skip
     tree.add_argument(
         "--round", metavar="R",
-        help="whose rules and layout apply (default: demo for embedded benchmarks)",
+        help="round whose rules and layout apply (default: demo for embedded benchmarks)",
     )  # fmt: skip
     tree.add_argument("--division", choices=("closed", "open", "network"), default="closed")
     tree.add_argument("--submitter", default="Assay", metavar="NAME")
@@ -97,7 +97,7 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
     )
     load = run.add_argument_group("load and length")
     load.add_argument(
-        "--target-qps", type=_above_zero, metavar="X", help="default: found by a warm-up"
+        "--target-qps", type=_above_zero, metavar="X", help="default: estimated by a warm-up"
     )
     load.add_argument(
         "--min-duration", type=_above_zero, metavar="SECONDS", help="default: the round's"
@@ -105,41 +105,41 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
     load.add_argument("--user-conf", type=Path, metavar="FILE", help="a user.conf to start from")
     load.add_argument(
         "--find-qps", action="store_true",
-        help="search the load: short runs, bisection, one full run to confirm; resumable",
+        help="search for the highest valid rate: short runs, bisection, one full run to confirm; resumable",
     )  # fmt: skip
     load.add_argument(
         "--probe-duration", type=_above_zero, metavar="SECONDS", default=3.0,
-        help="least length of the search's short runs (default: 3)",
+        help="minimum duration of the search's short runs (default: 3)",
     )  # fmt: skip
     load.add_argument(
         "--tolerance", type=_percent, metavar="PERCENT", default=0.05,
-        help="the search ends when the rate is known so well (default: 5)",
+        help="stop once the rate is known to within PERCENT (default: 5)",
     )  # fmt: skip
     load.add_argument(
         "--margin", type=_percent, metavar="PERCENT", default=0.05,
-        help="how far below the highest good rate the full run goes (default: 5)",
+        help="how far below the highest valid rate to make the full run (default: 5)",
     )  # fmt: skip
     load.add_argument(
         "--compliance", action="store_true",
-        help="also run and verify the compliance tests that the round asks for",
+        help="also run and verify the compliance tests the round requires",
     )  # fmt: skip
     load.add_argument(
         "--measure-anyway", action="store_true",
-        help="measure although the accuracy gate is missed; the result goes to open",
+        help="measure even when the accuracy target is missed; the result goes to open",
     )  # fmt: skip
     load.add_argument(
         "--no-early-stop", action="store_true",
-        help="let a run go on that can only become INVALID",
+        help="finish a run even when it can only become INVALID",
     )  # fmt: skip
     load.add_argument(
         "--stall-timeout",
         type=float,
         default=60.0,
         metavar="S",
-        help="end a run in which nothing moves for S seconds; loading gets ten times as long "
+        help="end a run after S seconds without progress; loading gets ten times as long "
         "(default: 60)",
     )
-    load.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    load.add_argument("--dry-run", action="store_true", help="only show what would be done")
     _execution(run.add_argument_group("execution"))
     run.add_argument("--no-progress", action="store_true", help="no progress on standard error")
 
@@ -155,32 +155,30 @@ def _execution(group: Any) -> None:
     )  # fmt: skip
     group.add_argument(
         "--url", action="append", default=[], metavar="URL",
-        help="kserve: http://host:port or grpc://host:port of a server; several are balanced",
+        help="kserve: http://host:port or grpc://host:port of a server; the load is balanced over several",
     )  # fmt: skip
     group.add_argument(
         "--provider", action="append", metavar="EP",
-        help="ONNX Runtime execution provider (cpu, cuda, tensorrt), in order; never silently "
-        "replaced",
+        help="ONNX Runtime execution provider (cpu, cuda, tensorrt), in order; never replaced "
+        "silently",
     )  # fmt: skip
-    group.add_argument("--threads", type=_whole, metavar="N", help="threads of one inference")
+    group.add_argument("--threads", type=_whole, metavar="N", help="threads per inference")
     group.add_argument(
         "--spinning", choices=("on", "off"),
-        help="whether ONNX Runtime's idle threads wait actively; off where cores are shared",
+        help="whether ONNX Runtime's idle threads spin; turn off where cores are shared",
     )  # fmt: skip
     group.add_argument(
         "--graph-optimization", choices=("disable", "basic", "extended", "all"),
         help="ONNX Runtime's graph optimization (default: all)",
     )  # fmt: skip
-    group.add_argument(
-        "--io-binding", action="store_true", help="bind ONNX Runtime's inputs and outputs by hand"
-    )
+    group.add_argument("--io-binding", action="store_true", help="use ONNX Runtime's I/O binding")
     group.add_argument(
         "--workers", type=_whole, metavar="N",
-        help="inferences at the same time, in Offline and Server (default: 1; kserve: 8 a URL)",
+        help="concurrent inferences in Offline and Server (default: 1; kserve: 8 per URL)",
     )  # fmt: skip
-    group.add_argument("--batch", type=_whole, metavar="N", help="samples in one Offline inference")
+    group.add_argument("--batch", type=_whole, metavar="N", help="samples per Offline inference")
     group.add_argument(
-        "--max-batch", type=_whole, metavar="N", help="most samples in one Server inference"
+        "--max-batch", type=_whole, metavar="N", help="most samples per Server inference"
     )
     group.add_argument(
         "--batch-deadline-us", type=_above_zero, default=0.0, metavar="US",
@@ -191,15 +189,17 @@ def _execution(group: Any) -> None:
 def add_quantize_options(quantize: argparse.ArgumentParser) -> None:
     """Everything that ``assay quantize`` takes."""
     quantize.add_argument("model", type=Path, metavar="MODEL", help="the FP32 ONNX model")
-    quantize.add_argument("--benchmark", required=True, metavar="B", help="whose model it is")
+    quantize.add_argument(
+        "--benchmark", required=True, metavar="B", help="the benchmark the model belongs to"
+    )
     quantize.add_argument("--out", required=True, type=Path, metavar="FILE")
     quantize.add_argument(
         "--calibration", type=_whole, metavar="N",
-        help="how many samples to calibrate with (default: the whole calibration list)",
+        help="number of calibration samples (default: the whole calibration list)",
     )  # fmt: skip
     quantize.add_argument(
         "--calibration-list", type=Path, metavar="FILE",
-        help="samples by index or file name, one a line, in place of the benchmark's own list",
+        help="samples by index or file name, one per line, instead of the benchmark's own list",
     )  # fmt: skip
     quantize.add_argument(
         "--op-types", metavar="T,…",
@@ -207,7 +207,7 @@ def add_quantize_options(quantize: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     quantize.add_argument(
         "--exclude", action="append", default=[], metavar="NODE",
-        help="leave this node as it is; may be repeated, * is a wildcard",
+        help="do not quantize this node; repeatable, * is a wildcard",
     )  # fmt: skip
     quantize.add_argument(
         "--method", choices=("minmax", "percentile", "entropy"), default="minmax",
@@ -215,13 +215,15 @@ def add_quantize_options(quantize: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     quantize.add_argument(
         "--reduce-range", action="store_true",
-        help="weights of 7 bits: the same accuracy on every processor, also without VNNI",
+        help="7-bit weights: the same accuracy on every processor, with or without VNNI",
     )  # fmt: skip
     quantize.add_argument(
         "--data", type=Path, metavar="FOLDER", help="the data set (default: the benchmark's own)"
     )
     quantize.add_argument(
-        "--round", metavar="R", help="whose gate to compare with (default: the newest that has B)"
+        "--round",
+        metavar="R",
+        help="round whose accuracy target applies (default: the newest that has B)",
     )
     quantize.add_argument("--overwrite", action="store_true", help="replace FILE")
     quantize.add_argument(

@@ -1,4 +1,4 @@
-"""How a command ends: its exit status, and the error that is the user's to mend."""
+"""How a command ends: its exit status, and the error that the user can fix."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EXIT_OK, EXIT_ERRORS, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
 
 
 class Usage(Exception):
-    """What was asked for cannot be done; the message says what can."""
+    """The request cannot be carried out; the message says what can."""
 
 
 def exit_status(report: Report, *, strict: bool = False) -> int:

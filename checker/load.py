@@ -41,7 +41,7 @@ ACCURACY = "mlperf_log_accuracy.json"
 
 @functools.lru_cache(maxsize=256)
 def _system_document(real: str, path: str, size: int, state: str, _changed_ns: int) -> Document:
-    # The time is in the key: a long-lived process may check a tree again after it was mended.
+    # The time is in the key: a long-lived process may check a tree again after it was fixed.
     return read_json(File(path, real, size, state))
 
 

@@ -1,4 +1,4 @@
-"""What is said of the check itself: findings that no rule makes, and what was not checked."""
+"""Remarks on the check itself: findings that no rule makes, and what was not checked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def about_round(options: Options, detected: Detected, round: Round) -> Iterator[
     if load_round(detected.name).seeds != round.seeds:
         yield Finding(
             "X004", "round-contradicts-tree", "warning",
-            f"the tree looks like {detected.name} ({detected.reason}), and {round.name} was asked for",
+            f"the tree looks like {detected.name} ({detected.reason}), but --round is {round.name}",
             ".", found=detected.name, required=round.name,
             fix=f"leave --round out, or say --round {detected.name}",
         )  # fmt: skip
@@ -67,8 +67,8 @@ def not_checked(place: Place) -> list[str]:
     )
     return {
         "tree": [],
-        "division": ["what stands beside the division's folder"],
-        "submitter": ["what stands beside the submitter's folder"],
+        "division": ["files beside the division's folder"],
+        "submitter": ["files beside the submitter's folder"],
         "system": [outside],
         "benchmark": [outside, "the system's other benchmarks"],
         "result": [outside, "whether the benchmark's other required scenarios are there"],

@@ -96,7 +96,7 @@ def broken(plan: ResultPlan, round: Round, error: BaseException) -> Outcome:
         clean(f"this result could not be read or judged: {type(error).__name__}: {error}", 2000),
         clean(plan.path), subject=subject,
         results=(plan.key,), invalidates=(plan.key,),
-        fix=getattr(error, "fix", "this is a mistake of assay: report it with the folder named here"),
+        fix=getattr(error, "fix", "this is a bug in Assay: report it, with the folder named here"),
     )  # fmt: skip
     row = ResultRow(
         clean(plan.division), clean(plan.submitter), clean(plan.system), plan.name,

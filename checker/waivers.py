@@ -83,7 +83,7 @@ def _waiver(entry: Any, index: int, path: Path) -> Waiver:
     known = {"rule", "path", "reason", "owner", "expires"}
     where = f"{path}: waiver {index}"
     if not isinstance(entry, dict):
-        raise BadWaivers(f"{where} is no table")
+        raise BadWaivers(f"{where} is not a table")
     odd = set(entry) - known
     if odd:
         raise BadWaivers(
@@ -136,7 +136,7 @@ def apply_waivers(
             marked.append(
                 Finding("X006", "waiver-expired", "warning",
                         f"{what} expired on {waiver.expires.isoformat()}; it no longer counts",
-                        path.name, fix="mend what it waives, or have it renewed by its owner")
+                        path.name, fix="fix what it waives, or have its owner renew it")
             )  # fmt: skip
         elif not waiver.used:
             marked.append(

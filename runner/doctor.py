@@ -26,7 +26,7 @@ State = Literal["ok", "warning", "absent"]
 
 @dataclass(frozen=True)
 class Item:
-    """One thing looked at: what was found, and how to mend it where something is amiss."""
+    """One thing looked at: what was found, and how to fix it where something is wrong."""
 
     name: str
     state: State
@@ -83,7 +83,7 @@ def examine(nvml: Any = None) -> Diagnosis:
     """Look at everything.
 
     Args:
-        nvml: what stands for `pynvml` in a test.
+        nvml: what replaces `pynvml` in a test.
     """
     gpus = read_gpus(nvml)
     items = (
@@ -131,7 +131,7 @@ def _onnxruntime() -> Item:
 
 
 def _tried(name: str, look: Callable[[], str]) -> Item:
-    """What `look` says, or what it raises: found, and how to mend it."""
+    """What `look` says, or what it raises: found, and how to fix it."""
     try:
         return Item(name, "ok", look())
     except RunnerError as error:

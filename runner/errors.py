@@ -1,4 +1,4 @@
-"""What can go wrong in a measurement, as exceptions whose text says how to mend it."""
+"""What can go wrong in a measurement, as exceptions whose text says how to fix it."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Gpus:
-    """What NVML told; `problem` says why it told nothing, and how to mend that."""
+    """What NVML reported; `problem` says why it reported nothing, and how to fix that."""
 
     gpus: tuple[Gpu, ...] = ()
     driver: str = ""
@@ -63,7 +63,7 @@ def read_gpus(library: Any = None) -> Gpus:
     """Ask NVML.  Never raises: without a driver there is a `problem` in place of GPUs.
 
     Args:
-        library: what stands for `pynvml` in a test.
+        library: what replaces `pynvml` in a test.
     """
     if library is None:
         try:

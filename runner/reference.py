@@ -64,9 +64,9 @@ class Plan:
         attempts: how often a performance run is made that was INVALID by a hint of the warm-up,
             and a compliance test that differed by its speed alone.
         round: whose layout, and whose compliance tests; None: the newest.
-        task: the round's benchmark that this one is, or stands for in the open division; None:
+        task: the round's benchmark that this one is, or is scored as in the open division; None:
             the benchmark's own name.
-        renamed: whether it only stands for that benchmark: its folder then has a name of its own.
+        renamed: whether it is only scored as that benchmark: its folder then has a name of its own.
         compliance: run the compliance tests that the round asks for.
         search: how to search for the load (`--find-qps`); None: no search.
         workers, batch_deadline_us, early_stop, stall_timeout_s: see `runner.run.Job`.

@@ -193,7 +193,7 @@ def _prepare(folder: Path, job: Job, payload_bytes: int) -> Path:
     except OSError as error:
         raise OutputError(
             f"{folder}: cannot be written ({error.strerror or error}); asked for a folder that "
-            "LoadGen can write its logs to. Choose another or mend its permissions."
+            "LoadGen can write its logs to. Choose another or fix its permissions."
         ) from error
     samples = 100_000  # a data set's size is not known before it is opened; few are larger
     need = FREE_DISK

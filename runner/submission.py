@@ -48,7 +48,7 @@ class Paper:
         made_with: where they come from.
         notes: what must be disclosed about the result.
         command: the command line that measured it; "" where there was none.
-        task: the round's benchmark that an open-division folder stands for; None: its own name.
+        task: the round's benchmark that an open-division folder is scored as; None: its own name.
         round: the round's name.
     """
 
@@ -188,7 +188,7 @@ def write_result(
     except OSError as error:
         raise OutputError(
             f"{places.result}: the result cannot be written ({error}); its logs are in "
-            f"{performance.folder.parent}. Free space or mend permissions and run again."
+            f"{performance.folder.parent}. Free space or fix the permissions and run again."
         ) from error
     return places.result
 
@@ -211,14 +211,14 @@ def _pack_test(test: ComplianceRun, folder: Path) -> None:
 
 
 def _map(path: Path, directory: str, task: str) -> None:
-    """Say in the open division which benchmark a folder of another name stands for."""
+    """Say in the open division which benchmark a folder of another name is scored as."""
     known: dict[str, str] = {}
     if path.exists():
         try:
             known = dict(json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, TypeError) as error:
             raise OutputError(
-                f"{path}: cannot be read as a JSON object ({error}); mend or remove it."
+                f"{path}: cannot be read as a JSON object ({error}); fix or remove it."
             ) from error
     if known.get(directory) != task:
         _write(path, json.dumps({**known, directory: task}, indent=2) + "\n")

@@ -143,7 +143,7 @@ def test_moving_page_names_the_columns_and_real_options() -> None:
 
 
 def every_rule() -> str:
-    """The generated part of the page: each rule with what it asks and how to mend it."""
+    """The generated part of the page: each rule with what it asks and how to fix it."""
     lines = [BEGIN, ""]
     for letter, title in FAMILIES.items():
         members = [rule for rule in RULES if rule.family == letter]

@@ -140,7 +140,7 @@ def score_log(
         if not usable.all():
             problems.add(
                 "not-a-pair",
-                "a prediction is no number or a target is neither 0 nor 1; it is dropped",
+                "a prediction is not a number or a target is neither 0 nor 1; it is dropped",
                 index=index,
                 count=int(np.count_nonzero(~usable)),
             )

@@ -210,7 +210,7 @@ def read_detections(samples: SampleReader, problems: Problems) -> Detections:
             good = np.isfinite(rows).all(axis=1)
             problems.add(
                 "not-finite",
-                "a box has a value that is no number; it is dropped",
+                "a box has a value that is not a number; it is dropped",
                 index=index,
                 count=int(np.count_nonzero(~good)),
             )
@@ -371,7 +371,7 @@ def map_classes(
     if not fits.all():
         problems.add(
             "not-a-category",
-            f"a box has class {numbers[~fits][0]}, which is no category ({how}); it is dropped",
+            f"a box has class {numbers[~fits][0]}, which is not a category ({how}); it is dropped",
             count=int(np.count_nonzero(~fits)),
         )
     return mapped, how

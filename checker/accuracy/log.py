@@ -239,7 +239,7 @@ class LogReader:
                 "cut",
                 "the log stops inside a record"
                 if b"{" in text
-                else "the log ends in text that is no record",
+                else "the log ends in text that is not a record",
                 offset=base,
             )
         if skipping:
@@ -318,7 +318,7 @@ class LogReader:
                 broken = left.startswith(b"]")
                 self._problems.add(
                     "malformed",
-                    "a closing bracket stands before the last record"
+                    "a closing bracket comes before the last record"
                     if broken
                     else "text between records",
                     offset=base + at,

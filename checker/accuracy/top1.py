@@ -241,7 +241,7 @@ def decode_labels(
             first = rows[np.flatnonzero(~fits)[0]]
             problems.add(
                 "not-a-label",
-                f"a record read as {name} is no class from 0 to {top}; it counts as wrong",
+                f"a record read as {name} is not a class from 0 to {top}; it counts as wrong",
                 count=int(np.count_nonzero(~fits)),
                 index=None if indices is None else int(indices[first]),
             )

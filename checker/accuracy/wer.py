@@ -140,7 +140,9 @@ def score_log(
         fits = (numbers >= 0) & (numbers < len(alphabet))
         if not fits.all() or len(data) % np.dtype(dtype).itemsize:
             problems.add(
-                "not-a-character", "a number is no place in the alphabet; dropped", index=index
+                "not-a-character",
+                "a number is not an index into the alphabet; dropped",
+                index=index,
             )
         texts.append("".join(alphabet[at] for at in numbers[fits].tolist()))
     if not order:

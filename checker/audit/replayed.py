@@ -307,7 +307,7 @@ def _read(detail: DetailLog) -> Replay | str:
         for key in ("generated_query_count", "generated_query_duration"):
             if not all(type(entry.value) is int for entry in detail.all(key)):
                 detail.refuse(key, "a whole number")
-        return "generated_query_count or generated_query_duration is no integer"
+        return "generated_query_count or generated_query_duration is not an integer"
     return Replay(facts, sets, counts, durations)
 
 
@@ -322,7 +322,7 @@ def _indices(entry: Entry) -> Indices | str:
         return _sets[key]
     value = entry.value
     if not isinstance(value, list) or not set(map(type, value)) <= {int}:
-        return "a loaded_qsl_set that is no list of sample indices"
+        return "loaded_qsl_set is not a list of sample indices"
     if value and not -_LARGE < min(value) <= max(value) < _LARGE:
         return "a loaded_qsl_set with numbers beyond 64 bits"
     found = Indices(value)

@@ -454,7 +454,7 @@ def _slow_record(log: DetailLog, number: int, text: bytes) -> Entry | None:
         _fault(log, number, note, text)
         return None
     if not isinstance(value, dict) or not isinstance(value.get("key"), str):
-        _fault(log, number, "is no record with a key", text)
+        _fault(log, number, "is not a record with a key", text)
         return None
     meta = value.get("metadata")
     meta = meta if isinstance(meta, dict) else {}

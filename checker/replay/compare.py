@@ -88,7 +88,7 @@ def _out_of_reach(
         for samples in logged:
             np.asarray(samples, dtype=np.int64)
     except (ValueError, TypeError, OverflowError):
-        return NotReplayed("a loaded_qsl_set that is no list of sample indices")
+        return NotReplayed("loaded_qsl_set is not a list of sample indices")
     return None
 
 

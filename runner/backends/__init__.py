@@ -49,7 +49,7 @@ def _call(name: str, use: Callable[[Any], Any], options: Mapping[str, Any]) -> A
         return use(getattr(import_module(module), attribute))
     except (ImportError, AttributeError) as error:
         raise BackendError(
-            f"backend {name!r} cannot be imported ({error}); install the library it stands on, "
+            f"backend {name!r} cannot be imported ({error}); install the library it needs, "
             f"or choose one of {', '.join(BACKENDS)}."
         ) from error
     except TypeError as error:

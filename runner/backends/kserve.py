@@ -276,7 +276,7 @@ class KServe:
         except (Unanswered, InferenceError) as error:
             raise BackendError(
                 f"found no server of the Open Inference Protocol at {url} ({error}); asked for "
-                "one that answers v2 requests. Start it, or mend --url."
+                "one that answers v2 requests. Start it, or correct --url."
             ) from error
         return found if isinstance(found, dict) else {}
 

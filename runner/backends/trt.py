@@ -303,7 +303,7 @@ def _device_numbers(wanted: str | int | Sequence[int], count: int) -> tuple[int,
     """Devices asked for, each once.
 
     Raises:
-        BackendError: there are not so many, or it is no list of numbers.
+        BackendError: there are not so many, or it is not a list of numbers.
     """
     if wanted == "all":
         return tuple(range(count))

@@ -121,7 +121,7 @@ def read_signature(path: Path, options: Mapping[str, Any]) -> Signature:
     """Read a graph without its weights' files.
 
     Raises:
-        BackendError: there is no such file, or it is no ONNX model.
+        BackendError: there is no such file, or it is not an ONNX model.
     """
     import onnx
 

@@ -4,7 +4,7 @@ Scaling is written out here in NumPy, because no two libraries agree on it: the 
 OpenCV's area and linear kernels, and Pillow's filters of the same names give other pixels.
 
 What was scaled is kept on disk under the SHA-256 of the picture's own bytes and of every setting,
-so that a changed picture, another model or a mended preprocessing never meets an old file.  The
+so that a changed picture, another model or a corrected preprocessing never meets an old file.  The
 folder is `$ASSAY_CACHE`, else `$XDG_CACHE_HOME/assay` or `~/.cache/assay`; `ASSAY_CACHE=off` keeps
 nothing.  It may be deleted at any time.  ImageNet takes 7.5 GB, COCO 1.4 GB at 300 pixels and 86 GB
 at 1200, where fractions count; 4 GiB of the disk are left free, and what does not fit is made again.
@@ -213,7 +213,7 @@ def decode(content: bytes, path: Path) -> NDArray[np.uint8]:
     """A picture's file to (height, width, 3), red first, upright.
 
     Raises:
-        DatasetError: Pillow is absent, or the file is no picture.
+        DatasetError: Pillow is absent, or the file is not a picture.
     """
     try:
         from PIL import Image, ImageOps

@@ -226,7 +226,7 @@ class _Gone:
 
 
 def test_a_cluster_without_workers_ends_in_findings(grow: Grow) -> None:
-    """No hang: each result says that it was not judged, and how to mend that."""
+    """No hang: each result says that it was not judged, and how to fix that."""
     executor = DaskExecutor(_Gone(), 2, [], 0.1)
     began = time.monotonic()
     report = check(grow(**EDGE).root, Options(jobs=2), executor=executor)

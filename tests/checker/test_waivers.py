@@ -110,7 +110,7 @@ def test_the_folder_itself_belongs_to_its_pattern(tmp_path: Path) -> None:
         ('[[waiver]]\nrule = "P106"\npath = "x"\nreason = "z"\nowner = 5\n', "owner must be given"),
         ('[[waiver]]\nrule = "P106"\npath = "x"\nreason = "z"\nowner = "y"\nexpires = "soon"\n', "must be a date"),
         ('[[waiver]]\nrule = "P106"\npath = "x"\nreason = "z"\nowner = "y"\nuntil = 2030-01-01\n', "unknown key 'until'"),
-        ("[waiver]\nrule = 1\n", "must be a list"), ("waiver = [1]\n", "is no table"),
+        ("[waiver]\nrule = 1\n", "must be a list"), ("waiver = [1]\n", "is not a table"),
         ("[[waver]]\n", "unknown table 'waver'"), ("][", "waivers.toml"), ("", ""),
     ],
 )  # fmt: skip
