@@ -53,6 +53,8 @@ FILES = {
     "performance": r"/run_1/mlperf_log_detail\.txt$",
     "result.performance": r"/run_1/mlperf_log_detail\.txt$",
     "speed": r"/TEST01/performance/run_1/mlperf_log_detail\.txt$",
+    "lasted": r"/run_1/mlperf_log_detail\.txt$",
+    "latencies": r"/run_1/mlperf_log_detail\.txt$",
     "mode": r"/run_1/mlperf_log_detail\.txt$",
     "verdict_text": r"/TEST01/verify_accuracy\.txt$",
     "accuracy_text": r"/TEST01/verify_accuracy\.txt$",
@@ -61,17 +63,29 @@ FILES = {
 }
 """Which file a needed attribute is made of, as a pattern of its path in a good tree."""
 
-NO_FILE = {
-    "rules": "from the round", "benchmark": "from the round", "result.benchmark": "from the round",
-    "is_known": "from the round", "is_required": "from the round", "result.rules": "from the round",
-    "is_full_run": "from the run's folder", "evidence": "values of the rules themselves",
-    "category": "from the system description", "scenario": "from the folder's name",
-    "result.scenario": "from the folder's name", "demands": "from the round",
-    "folder": "a listing", "recomputed": "from --data, with messages of its own",
-    "mapping": "only where a submitter gives one", "mlperf_conf": "a copy of LoadGen's own file",
-    "endpoints": "another kind of result", "endpoints.accuracy": "another kind of result",
-    "endpoints.config": "another kind of result", "endpoints.summary": "another kind of result",
-}  # fmt: skip
+NO_FILE = (
+    # From the round.
+    *(
+        "rules",
+        "benchmark",
+        "result.benchmark",
+        "is_known",
+        "is_required",
+        "result.rules",
+        "demands",
+    ),
+    *("limits", "result.gates", "result.round", "round"),
+    # From the listing: folders, names and counts.
+    *("folder", "accuracy.folder", "measurement_folder", "extra_runs", "runs", "logged_answers"),
+    *("result_systems", "stray_divisions", "unknown_scenarios", "uses_loadgen", "is_full_run"),
+    *("scenario", "result.scenario", "division", "submitter", "complete", "result.complete"),
+    # From what the rules hand over themselves, or from several files together.
+    *("evidence", "field", "category"),
+    # From --data, with messages of its own; only where a submitter gives one; LoadGen's own file.
+    *("recomputed", "mapping", "mlperf_conf"),
+    # Another kind of result.
+    *("endpoints", "endpoints.accuracy", "endpoints.config", "endpoints.summary"),
+)
 """Needs that no file of a good tree can break."""
 
 
@@ -190,5 +204,7 @@ def _once_a_role(keys: dict[tuple[str, str], None]) -> Iterator[tuple[str, str]]
         role = tuple(part for part in Path(path).parts if part in _ROLES or part[:4] == "TEST")
         if (role, key) not in seen:
             seen.add((role, key))
-            if key not in UNASKED:
+            # Of a ranging run's seeds only the detection of the round makes use.
+            ranging = "ranging" in role and key.endswith("_rng_seed")
+            if key not in UNASKED and not ranging:
                 yield path, key

@@ -50,7 +50,11 @@ def test_answers_equal(
         yield dataclasses.replace(problem, case="fallback") if excused else problem
 
 
-@rule("C126", ERROR, divisions=JUDGED, when=has_tests)
+_EMPTY_LIST = 16
+"""Bytes of a list without answers as LoadGen writes it, whatever its line ends."""
+
+
+@rule("C126", ERROR, divisions=JUDGED, when=has_tests, cases={"empty-list": ERROR})
 def test_answers_logged(
     test: ComplianceTest, round: Round, accuracy_log: File, evidence: Evidence
 ) -> Iterator[Problem]:
@@ -64,6 +68,7 @@ def test_answers_logged(
     if not evidence.settings.get("accuracy_log_sampling_target"):
         raise NotJudged
     held = test.answers_held
+    ends = test.log_ends if accuracy_log.size <= _EMPTY_LIST else None
     if accuracy_log.size == 0 or held == 0:
         detail = evidence.detail
         unread = detail is not None and detail.format == "mllog" and not audit_config_read(detail)
@@ -73,6 +78,7 @@ def test_answers_logged(
             found=0,
             required="> 0 answers",
             path=accuracy_log.path,
+            case="empty-list" if ends is not None and ends.begins and ends.ends else None,
         )
     elif test.log_ends is not None and not (test.log_ends.begins and test.log_ends.ends):
         yield Problem(

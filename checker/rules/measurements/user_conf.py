@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from checker.model import PerformanceRun, Result
 from checker.near import MAX_HINTS, hint, nearest
@@ -67,6 +67,7 @@ _LOGGED = (
 """Setting, scenario (None: any), the log's key, how many of the log's units one of the setting's
 is, the setting's unit."""
 
+_WORDS = re.compile(r"[A-Za-z]{2,}")
 _CONF = {"conf": "user_conf"}
 _COMPARABLE = ("closed", "network")
 
@@ -84,8 +85,8 @@ def user_conf_readable(result: Result, round: Round, conf: Conf) -> Iterator[Pro
     Source: LoadGen's configuration file format.
     """
     lines = conf.odd_lines if _readable(conf) else []
-    # One odd line among settings is a slip; a text without any setting is not a user.conf.
-    case: str | None = "slip" if conf.settings else "prose"
+    # One odd line among settings is a slip; a text that points elsewhere is not a user.conf.
+    case = "slip" if conf.settings else "prose" if _is_prose(lines) else None
     if lines and conf.settings and conf.cut:
         line, text = lines[-1]
         if _last_line(conf) <= line:
@@ -93,6 +94,11 @@ def user_conf_readable(result: Result, round: Round, conf: Conf) -> Iterator[Pro
             yield _odd(conf, line, text, 1, None)
     if lines:
         yield _odd(conf, *lines[0], len(lines), case)
+
+
+def _is_prose(lines: Sequence[tuple[int, str]]) -> bool:
+    """Whether a sentence or a TODO is among the lines, and not just what is left of a damaged file."""
+    return any("todo" in text.lower() or len(_WORDS.findall(text)) >= 3 for _, text in lines)
 
 
 def _last_line(conf: Conf) -> int:

@@ -90,11 +90,20 @@ def test_test_run_is_invalid_in_v2_1(grow: Grow) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "round"), [("C113", "v3.0"), ("C124", "v2.1"), ("C126", "v6.0"), ("C116", "v2.1")]
+    ("rule", "case", "round"),
+    [
+        ("C113", None, "v3.0"),
+        ("C124", None, "v2.1"),
+        ("C126", "empty-list", "v6.0"),
+        ("C116", None, "v2.1"),
+    ],
 )
-def test_what_was_published_warns_and_is_an_error_in_audit(rule: str, round: str) -> None:
-    assert severity_of(rule, "error", round=round, division="closed") == "warning"
-    assert severity_of(rule, "error", round=round, division="closed", audit=True) == "error"
+def test_what_was_published_warns_and_is_an_error_in_audit(
+    rule: str, case: str | None, round: str
+) -> None:
+    where: dict[str, Any] = {"round": round, "case": case, "division": "closed"}
+    assert severity_of(rule, "error", **where) == "warning"
+    assert severity_of(rule, "error", **where, audit=True) == "error"
 
 
 def test_multiple_conf_files_are_waived_in_tests(grow: Grow) -> None:
