@@ -23,12 +23,13 @@ from runner.progress import Event, Phase, Progress, Silent
 from runner.provenance import Provenance, provenance, refuse_contradiction
 from runner.run import Job, Measurement, measure
 from runner.search import Found, ProbeLog, Search, confirmations, estimate, find
-from runner.settings import DEFAULT_DURATION_MS, SCENARIOS, Mode, RunSettings
+from runner.settings import DEFAULT_DURATION_MS, SCENARIOS, Mode, RunSettings, loadgen_minimum
 from runner.submission import Paper, refuse_occupied, write_result, write_system
 from runner.system import default_system_name, describe_system
 
 Status = Literal["valid", "invalid", "not-compliant", "gate-missed", "failed"]
 PERCENTILE = 0.99  # of Server's queries must be in time
+LOADGEN_FEW = 100  # samples of an Offline query, of a model that LoadGen does not know
 START_S = 1.5  # what every run takes beside LoadGen: process, model, data, warm-up
 
 
@@ -222,7 +223,14 @@ def foresee(plan: Plan) -> str:
     runs = tests = 0
     for scenario in plan.scenarios:
         settings = _job(plan, benchmark, scenario, "performance").settings
-        full = settings.given().get("min_duration", DEFAULT_DURATION_MS) / 1000
+        given = settings.given()
+        full = given.get("min_duration", DEFAULT_DURATION_MS) / 1000
+        queries = given.get("min_query_count", loadgen_minimum(settings.model, scenario)[1])
+        if scenario == "Server" and given.get("target_qps"):
+            full = max(full, queries / given["target_qps"])
+        elif scenario == "Offline" and queries > LOADGEN_FEW:
+            # How long they take depends on the machine alone, not on target_qps.
+            parts.append(f"{queries:,.0f} samples or more in Offline, however long they take")
         low, high = START_S, START_S
         if plan.search is not None:
             search = estimate(plan.search, scenario, full)
@@ -236,7 +244,7 @@ def foresee(plan: Plan) -> str:
             high += plan.attempts * len(asked) * (full + START_S)
         runs += 2
         least, most = least + low, most + high
-    parts.append(f"{runs} runs (accuracy and performance)")
+    parts.insert(0, f"{runs} runs (accuracy and performance)")
     if tests:
         parts.append(f"{tests} compliance tests")
     if plan.search is not None:

@@ -20,6 +20,9 @@ BACKENDS = {
 }
 
 
+_METHODS = ("load", "infer", "close")
+
+
 def make_backend(name: str, options: Mapping[str, Any]) -> Backend:
     """Construct a backend: a name of `BACKENDS`, or `module:Class` for one of your own.
 
@@ -33,9 +36,20 @@ def preflight(name: str, options: Mapping[str, Any]) -> None:
     """See that this machine has what a backend needs, before anything is begun.
 
     Raises:
-        BackendError: what is missing, and how to install it.
+        BackendError: what is missing, and how to install it; or a method that a backend of one's
+            own lacks.
     """
-    _call(name, lambda made: getattr(made, "preflight", lambda _: None)(options), options)
+
+    def look(made: Any) -> None:
+        missing = [method for method in _METHODS if not callable(getattr(made, method, None))]
+        if missing:
+            raise BackendError(
+                f"found no {', '.join(missing)} in backend {name!r}; expected the methods "
+                f"{', '.join(_METHODS)} (see runner/backends/base.py)."
+            )
+        getattr(made, "preflight", lambda _: None)(options)
+
+    _call(name, look, options)
 
 
 def _call(name: str, use: Callable[[Any], Any], options: Mapping[str, Any]) -> Any:
@@ -74,6 +88,8 @@ def open_backend(
 
     def make() -> Backend:
         made = make_backend(name, options)
+        if not hasattr(made, "framework"):
+            made.framework = name  # at least whose code it was
         if on_progress is not None and hasattr(made, "on_progress"):
             made.on_progress = on_progress
         return made

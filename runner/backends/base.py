@@ -23,7 +23,7 @@ class Backend(Protocol):
     """A model made ready to run.
 
     `framework` says what executes, with versions and settings, for the system description; it is
-    read after `load`.
+    read after `load`.  Where a backend of your own has none, it is the name it was asked for by.
     """
 
     framework: str

@@ -100,3 +100,24 @@ class Uncalibrated(Digits):
 
 
 UNCALIBRATED = replace(DIGITS, make_dataset=Uncalibrated)
+
+
+class Plain:
+    """As short as a backend of one's own can be: no framework, no preflight."""
+
+    def load(self, benchmark: Any, model: Any, dataset: Any) -> None:
+        self.dummy = Dummy()
+        self.dummy.load(benchmark, model, dataset)
+
+    def infer(self, feed: Any, indices: Sequence[int]) -> Sequence[NDArray[Any]]:
+        return self.dummy.infer(feed, indices)
+
+    def close(self) -> None:
+        self.dummy.close()
+
+
+class Half:
+    """Lacks methods."""
+
+    def load(self, *args: Any) -> None:
+        pass

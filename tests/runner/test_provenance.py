@@ -13,7 +13,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from runner import SettingsError, run_benchmark
+from runner import BackendError, SettingsError, run_benchmark
 from runner.benchmarks.digits import DIGITS
 from runner.provenance import sha256, weight_types
 from tests.runner.test_reference import plan
@@ -82,3 +82,19 @@ def test_a_folder_s_hash_changes_with_names_and_content(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").write_bytes(b"1")
     line = f"{hashlib.sha256(b'1').hexdigest()}  a/b\n"
     assert sha256(tmp_path) == hashlib.sha256(line.encode()).hexdigest()
+
+
+def test_a_backend_of_three_methods_is_named_by_its_place(tmp_path: Path) -> None:
+    # It is given a model, as a named backend is; it need not read it.
+    name = "tests.runner.broken:Plain"
+    short = plan(tmp_path / "tree", scenarios=("SingleStream",), backend=name)
+    (outcome,) = run_benchmark(short)
+    assert outcome.path is not None, outcome.message
+    assert f"| Executed by | {name} |" in (outcome.path / "README.md").read_text()
+
+
+def test_a_backend_that_lacks_methods_is_refused_before_the_run(tmp_path: Path) -> None:
+    lacking = plan(tmp_path / "tree", backend="tests.runner.broken:Half")
+    with pytest.raises(BackendError, match="found no infer, close in backend"):
+        run_benchmark(lacking)
+    assert list(tmp_path.iterdir()) == []

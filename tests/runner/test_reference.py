@@ -20,7 +20,7 @@ from runner import (
     run_benchmark,
     truncate_accuracy_log,
 )
-from runner.reference import better_hint
+from runner.reference import better_hint, foresee
 from tests.runner.test_run import job
 
 
@@ -213,3 +213,13 @@ def test_only_our_own_guesses_are_made_again() -> None:
     assert again is not None and again[0].target_qps == pytest.approx(40)
     assert better_hint(finished("Server", late, target_qps=100.0)) is None
     assert better_hint(finished("MultiStream", {"result_min_duration_met": True})) is None
+
+
+def test_the_forecast_counts_the_samples_that_loadgen_asks_for(tmp_path: Path) -> None:
+    resnet = Plan(
+        "resnet50", tmp_path, ("Offline",), backend="dummy", target_qps=20, min_duration_ms=4000
+    )
+    assert "24,576 samples or more in Offline" in foresee(resnet)
+    assert "samples or more" not in foresee(replace(resnet, benchmark="digits"))
+    slow = plan(tmp_path, scenarios=("Server",), target_qps=1.0, min_query_count=300)
+    assert "at least 5 min" in foresee(slow)
