@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -56,6 +57,25 @@ class RuleGroup:
         return [*self.standing, *self.waived]
 
     @property
+    def counts(self) -> str:
+        """How many there are of each severity, worst first, and how many are waived."""
+        counts = Counter(finding.severity for finding in self.standing)
+        parts = [figures.plural(counts[s], s) for s in SEVERITIES if counts[s]]
+        if self.waived:
+            parts.append(f"{len(self.waived):,} waived")
+        return ", ".join(parts)
+
+    @property
+    def results(self) -> set[str]:
+        """The keys of the results that the standing findings concern."""
+        return {key for finding in self.standing for key in finding.results}
+
+    @property
+    def submitters(self) -> list[str]:
+        """The submitters that the standing findings concern."""
+        return sorted({f.subject.submitter for f in self.standing if f.subject.submitter})
+
+    @property
     def fixes(self) -> list[str]:
         """The distinct fixes of the findings, or the rule's own where they name none."""
         found = list(dict.fromkeys(f.fix for f in self.findings if f.fix))
@@ -78,6 +98,39 @@ def by_rule(report: Report) -> list[RuleGroup]:
         heard = group.standing or group.waived
         group.severity = min((f.severity for f in heard), key=lambda s: _RANK[s])
     return sorted(groups.values(), key=lambda g: (not g.standing, _RANK[g.severity], g.rule))
+
+
+def causes(report: Report) -> list[RuleGroup]:
+    """What to fix first: the rules with errors, those that concern most results first."""
+    bad = [group for group in by_rule(report) if group.standing and group.severity == "error"]
+    return sorted(bad, key=lambda group: (-len(group.results), -len(group.standing), group.rule))
+
+
+def selection_text(report: Report) -> str:
+    """What a narrowed check was narrowed to; empty for a whole one."""
+    chosen = report.selection
+    if chosen is None:
+        return ""
+    parts = []
+    if chosen.select:
+        parts.append(f"only rules {', '.join(chosen.select)}")
+    if chosen.ignore:
+        parts.append(f"without rules {', '.join(chosen.ignore)}")
+    if chosen.submitters:
+        parts.append(f"only {', '.join(chosen.submitters)}")
+    if chosen.divisions:
+        parts.append(f"only {', '.join(chosen.divisions)}")
+    return "; ".join(parts)
+
+
+def unchecked(report: Report) -> list[str]:
+    """What was not checked: what the check was narrowed by, then what was not there."""
+    narrowed = selection_text(report)
+    return (
+        [f"this check was narrowed: {narrowed}", *report.not_checked]
+        if narrowed
+        else report.not_checked
+    )
 
 
 def place(finding: Finding) -> str:
@@ -153,6 +206,9 @@ def verdict_text(report: Report) -> str:
         return f"SUMMARY: nothing was checked ({counts_text(report)})"
     else:
         head = "SUMMARY: submission looks OK"
+    narrowed = selection_text(report)
+    if narrowed:
+        head += f" for what was selected ({narrowed})"
     return (
         f"{head}: {summary.valid:,} of {figures.plural(summary.results, 'result')} valid; "
         f"{counts_text(report)}"

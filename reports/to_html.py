@@ -70,6 +70,11 @@ def render(report: Report) -> str:
     return f"{html.rstrip()}\n"
 
 
+def _percent(fraction: float | None) -> float | None:
+    """A percentile in percent: the round states a fraction, logs state percent."""
+    return None if fraction is None else round(fraction * 100 if fraction <= 1 else fraction, 4)
+
+
 def _hash(text: str) -> str:
     digest = hashlib.sha256(text.encode("utf-8")).digest()
     return f"sha256-{base64.b64encode(digest).decode('ascii')}"
@@ -118,6 +123,7 @@ class _Page:
         self.rule_number = {group.rule: n for n, group in enumerate(self.groups)}
         self.systems = arrange.by_system(report)
         self.not_applied = arrange.not_applied(report)
+        self.causes = arrange.causes(report)
         self.verdict = arrange.verdict_text(report).removeprefix("SUMMARY: ")
         self.tallies = {
             "Division": self._tally(lambda r: r.division),
@@ -162,9 +168,12 @@ class _Page:
     def latencies(result: Result, run: RunFacts) -> list[tuple[str, str, dict[str, float]]]:
         """For each kind of latency of a run: its name, its picture, and min, mean, max."""
         limits = result.limits
-        at = limits.percentile if limits else None
+        at = _percent(limits.percentile) if limits else None
+        # Where tokens are limited the whole query's latency is not.
+        tokens = limits is not None and (limits.ttft_ms or limits.tpot_ms)
+        bound = limits.target_latency_ns if limits is not None and not tokens else None
         kinds = [
-            ("Query latency", run.latency_ns, _whole(limits.target_latency_ns if limits else None)),
+            ("Query latency", run.latency_ns, _whole(bound)),
             ("Time to first token", run.ttft_ns, _from_ms(limits.ttft_ms if limits else None)),
             ("Time per output token", run.tpot_ns, _from_ms(limits.tpot_ms if limits else None)),
         ]
@@ -195,10 +204,13 @@ class _Page:
         if limits is None:
             return []
         shown: list[tuple[str, str | None]] = [
-            ("Latency limit", _ns(limits.target_latency_ns)),
+            (
+                "Latency limit",
+                None if limits.ttft_ms or limits.tpot_ms else _ns(limits.target_latency_ns),
+            ),
             ("TTFT limit", None if limits.ttft_ms is None else f"{limits.ttft_ms:g} ms"),
             ("TPOT limit", None if limits.tpot_ms is None else f"{limits.tpot_ms:g} ms"),
-            ("Percentile", None if limits.percentile is None else f"p{limits.percentile:g}"),
+            ("Percentile", None if limits.percentile is None else f"p{_percent(limits.percentile):g}"),
             (
                 "Min. duration",
                 None if limits.min_duration_ms is None

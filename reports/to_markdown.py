@@ -10,6 +10,7 @@ LIMIT = 65_000  # GitHub refuses a comment of more than 65,536 characters
 _MARK = {"error": "🔴", "warning": "🟡", "note": "🔵"}
 _NAME, _MESSAGE, _VALUE = 120, 500, 160
 _PLACES_PER_RULE = 25
+_RULES = 30
 
 
 def render(report: Report, *, limit: int = LIMIT) -> str:
@@ -17,8 +18,12 @@ def render(report: Report, *, limit: int = LIMIT) -> str:
     page = _Page(limit)
     page.add(_head(report))
     groups = arrange.by_rule(report)
-    page.add(_rules(groups))
+    # Causes, then the results they make invalid, then everything else.
+    causes = arrange.causes(report)
+    page.add(_rules(causes))
     _results(page, report, [r for r in report.results if r.status == "invalid"], "Invalid results")
+    others = _rules([group for group in groups if group not in causes])
+    page.add(f"\n{others}" if others else "")
     for group in groups:
         page.add_list(*_group(group))
     _results(page, report, [r for r in report.results if r.status == "valid"], "Valid results")
@@ -92,16 +97,17 @@ def _head(report: Report) -> str:
 def _rules(groups: list[arrange.RuleGroup]) -> str:
     if not groups:
         return ""
-    lines = ["| | Rule | Places | Waived | Fix |", "|---|---|--:|--:|---|"]
-    for group in groups[:60]:
+    lines = ["| | Rule | Findings | Results | Submitters | Fix |", "|---|---|---|--:|---|---|"]
+    for group in groups[:_RULES]:
         fix = group.fixes[0] if group.fixes else ""
         lines.append(
             f"| {_MARK[group.severity] if group.standing else '⚪'} {group.severity} "
             f"| {markdown_code(f'{group.rule} {group.name}', _NAME, in_table=True)} "
-            f"| {len(group.standing):,} | {len(group.waived):,} | {markdown_text(fix, 300)} |"
+            f"| {group.counts} | {len(group.results):,} "
+            f"| {markdown_text(', '.join(group.submitters[:5]), 200)} | {markdown_text(fix, 300)} |"
         )
-    if len(groups) > 60:
-        lines.append(f"| | and {len(groups) - 60:,} more rules | | | |")
+    if len(groups) > _RULES:
+        lines.append(f"| | and {len(groups) - _RULES:,} more rules | | | | |")
     return "\n".join(lines) + "\n"
 
 
@@ -131,7 +137,7 @@ def _result(result: Result) -> str:
 
 
 def _group(group: arrange.RuleGroup) -> tuple[str, list[str], str]:
-    count = figures.plural(len(group.findings), "finding")
+    count = group.counts
     name = markdown_html(f"{group.rule} {group.name}", _NAME)
     head = f"\n<details><summary>{_MARK[group.severity]} {name}: {count}</summary>\n\n"
     if group.facts:
@@ -162,7 +168,7 @@ def _finding(finding: Finding) -> str:
 
 
 def _unchecked(report: Report) -> list[str]:
-    lines = [f"- {markdown_text(item, _MESSAGE)}\n" for item in report.not_checked]
+    lines = [f"- {markdown_text(item, _MESSAGE)}\n" for item in arrange.unchecked(report)]
     lines += [
         f"- {markdown_code(rule, _NAME)} on {figures.plural(count, 'result')}\n"
         for rule, count in arrange.not_applied(report)

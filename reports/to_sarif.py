@@ -42,7 +42,7 @@ def render(report: Report, *, prefix: str = "") -> str:
                         "executionSuccessful": True,
                         "toolExecutionNotifications": [
                             {"level": "note", "message": {"text": f"not checked: {visible(item)}"}}
-                            for item in report.not_checked
+                            for item in arrange.unchecked(report)
                         ],
                     }
                 ],

@@ -218,12 +218,7 @@ def _show_group(console: Console, group: arrange.RuleGroup, limit: int | None) -
     style = "dim" if not group.standing else _SEVERITY_STYLE[group.severity]
     head.append(f"{group.severity} ", style=style)
     head.append(f"{one_line(group.rule, 60)} {one_line(group.name, 100)}", style="bold")
-    parts = []
-    if group.standing:
-        parts.append(figures.plural(len(group.standing), "place"))
-    if group.waived:
-        parts.append(f"{len(group.waived):,} waived")
-    head.append(f"  ({', '.join(parts)})")
+    head.append(f"  ({group.counts})")
     console.print(_safe(head))
     if group.facts:
         console.print(Padding(_safe(Text(one_line(group.facts.summary))), (0, 0, 0, 2)))
@@ -297,11 +292,11 @@ def _show_unchecked(console: Console, report: Report) -> None:
     from rich.text import Text
 
     rules = arrange.not_applied(report)
-    if not report.not_checked and not rules:
+    if not arrange.unchecked(report) and not rules:
         return
     console.print()
     console.print(Text("Not checked", style="bold underline"))
-    for item in report.not_checked:
+    for item in arrange.unchecked(report):
         console.print(Padding(_safe(Text(f"- {one_line(item)}")), (0, 0, 0, 2)))
     if rules:
         listed = ", ".join(f"{one_line(rule, 100)} ({count:,})" for rule, count in rules[:20])
