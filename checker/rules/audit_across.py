@@ -11,6 +11,7 @@ from checker.audit.evidence import evidence
 from checker.audit.lines import KNOWN_LINES
 from checker.audit.traces import Field, ResultTrace, RunTrace, base_name
 from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
+from checker.wording import listed, milliseconds, number, pair
 from schemas.report import Severity
 from schemas.round import Round
 
@@ -36,7 +37,7 @@ def _in_check(one: RunTrace, other: RunTrace) -> bool:
 
 
 def _first_other(trace: RunTrace, group: list[RunTrace]) -> list[RunTrace]:
-    """The runs before this one: each pair is told once, by the later."""
+    """The runs before this one: each pair is reported once, by the later."""
     others = (o for o in group if o is not trace and _order(o) < _order(trace))
     return sorted((o for o in others if not _in_check(trace, o)), key=_order)
 
@@ -82,10 +83,10 @@ def _lowered(run: RunTrace, others: list[RunTrace]) -> Severity | None:
 
 @rule("R301", ERROR)
 def log_of_its_own(run: RunTrace, round: Round) -> Iterator[Problem]:
-    """No two runs have the same log, but for those that the rules let share one.
+    """No two runs have the same log, except where the rules allow a shared one.
 
-    Why: two runs never have the same times to the nanosecond. One run may stand for 99 and 99.9
-    twins, for inferred scenarios and for the open copy of a closed result.
+    Why: two runs never have the same times to the nanosecond. One run may be used for both accuracy
+    targets (99 and 99.9), for inferred scenarios and for the open copy of a closed result.
     Fix: put each run's own log into its folder.
     Source: submission_rules.adoc, "Directory structure"; SHA-256 of the detail logs.
     """
@@ -117,7 +118,7 @@ def _same(
     kinds = f" ({run.kind} and {other.kind} run)" if run.kind != other.kind else ""
     line = run.lines.get("result_mean_latency_ns") or run.lines.get("test_datetime")
     return Problem(
-        f"the detail log has {what} as {other.path}{more}{kinds}", path=run.path, line=line,
+        f"found {what} as in {other.path}{more}{kinds}; expected a log of its own", path=run.path, line=line,
         found=[o.path for o in others[:_FAR]], required="a log of its own", severity=severity,
         evidence=evidence(
             formula, "certain",
@@ -153,14 +154,14 @@ def measurement_of_its_own(run: RunTrace, round: Round) -> Iterator[Problem]:
     ]  # fmt: skip
     if others:
         yield _same(
-            run, others, "other bytes and the same mean latency, longest latency and query count",
+            run, others, "the same mean latency, longest latency and query count",
             "(mean, longest latency, queries) of logs that differ are different", None,
         )  # fmt: skip
 
 
 @rule("R303", ERROR)
 def content_of_its_own(run: RunTrace, round: Round) -> Iterator[Problem]:
-    """No two logs say the same but for dates, times and process numbers.
+    """No two logs have the same content apart from dates, times and process ids.
 
     Why: two runs never measure the same; such a pair is one log and a copy under another date.
     Fix: put each run's own log into its folder, as LoadGen wrote it.
@@ -172,7 +173,7 @@ def content_of_its_own(run: RunTrace, round: Round) -> Iterator[Problem]:
     others = [o for o in _first_other(run, group) if o.digest != run.digest]
     if others:
         yield _same(
-            run, others, "other bytes and, dates and process numbers aside, the same records",
+            run, others, "the same records, dates and process ids aside,",
             "all records but dates are equal", run.content,
         )  # fmt: skip
 
@@ -196,7 +197,8 @@ def process_of_its_own(run: RunTrace, round: Round) -> Iterator[Problem]:
     pid, when, begin = run.process
     line = run.lines.get("power_begin")
     yield Problem(
-        f"the run is of process {pid} begun {when}, power_begin {begin}, as is {other.path}",
+        f"found pid {pid}, test_datetime {when} and power_begin {begin}, as in {other.path}; expected a "
+        "process or a time of its own",
         path=run.path, line=line, found=[o.path for o in others[:_FAR]],
         required="a process or a time of its own", severity=_lowered(run, others),
         evidence=evidence(
@@ -215,8 +217,8 @@ _OVERLAP_S = 30.0
 def runs_one_after_another(run: RunTrace, round: Round) -> Iterator[Problem]:
     """Runs of one system do not overlap in time by more than 30 s.
 
-    Why: a system that does two things at once is measured as half. There are reasons for it:
-    several machines of one kind, a partitioned system.
+    Why: a system that runs two tests at once does not give either all of its performance. There are
+    valid reasons: several identical machines, or a partitioned system.
     Fix: say in the description when several machines or partitions were used.
     Source: LoadGen: test_datetime and the time of the last record.
     """
@@ -242,8 +244,8 @@ def runs_one_after_another(run: RunTrace, round: Round) -> Iterator[Problem]:
         overlap, other = worst
         more = f" ({count} runs in all)" if count > 1 else ""
         yield Problem(
-            f"the run began {_iso(run.began)} while another of the same system was under way for "
-            f"{overlap:.0f} s more: {other.path}{more}",
+            f"found an overlap of {overlap:,.0f} s with another run of the system, {other.path}{more}; "
+            f"expected at most {_OVERLAP_S:g} s",
             path=run.path, line=run.lines.get("test_datetime"), found=float(f"{overlap:.1f}"),
             required=f"<= {_OVERLAP_S:g} s",
             evidence=evidence(
@@ -293,8 +295,8 @@ def source_lines_agree(run: RunTrace, round: Round) -> Iterator[Problem]:
         key, (file, line, at), usual, total = wrong[0]
         more = f" ({len(wrong)} keys in all)" if len(wrong) > 1 else ""
         yield Problem(
-            f"{key} is written from {file}:{line}, in other logs of the same LoadGen sources from "
-            f"{usual[0]}:{usual[1]}{more}",
+            f"found {key} written from {file}:{line}{more}; expected {usual[0]}:{usual[1]}, as in other logs "
+            "with the same LoadGen sources",
             path=run.path, line=at, found=f"{file}:{line}", required=f"{usual[0]}:{usual[1]}",
             evidence=evidence(
                 "one source line for each key of one source set (+-3 lines)", "high",
@@ -328,8 +330,8 @@ def sources_of_several(run: RunTrace, round: Round) -> Iterator[Problem]:
     if own:
         names = ", ".join(name[1:] for name, _ in own)
         yield Problem(
-            f"LoadGen {run.version}: {names} {'has a SHA-1' if len(own) == 1 else 'have SHA-1s'} that no "
-            f"other submitter of {run.round} has",
+            f"found SHA-1 of {names} in no other submission of {run.round}; expected sources that other "
+            "submitters used too",
             path=run.path, line=run.places.get("loadgen_file_sha1", ("", 0, 0))[2] or None,
             found={name[1:]: sha for name, sha in own}, required="sources that others have too",
             evidence=evidence(
@@ -373,8 +375,8 @@ def server_below_offline(result: ResultTrace, round: Round) -> Iterator[Problem]
             continue
         if server / batch > 1.05:
             yield Problem(
-                f"Server gives {server:g} ({mine}), Offline {batch:g} ({theirs}, {offline.path}): "
-                f"{server / batch:.3f} times",
+                f"found {mine} {pair(server, batch)[0]}, {server / batch:.3f} times Offline's "
+                f"{pair(server, batch)[1]}; expected at most 1.05 times",
                 path=result.detail_path, line=result.line, found=float(f"{server / batch:.4g}"),
                 required="<= 1.05",
                 evidence=evidence(
@@ -409,8 +411,9 @@ def per_accelerator_as_others(result: ResultTrace, round: Round) -> Iterator[Pro
     if abs(off) > math.log(1.15) and abs(off) > 6 * deviation:
         median = math.exp(middle)
         yield Problem(
-            f"{mine:.6g} {result.unit} per accelerator ({result.accelerators} x {result.accelerator}), "
-            f"{(mine / median - 1) * 100:+.1f} % of the median {median:.6g} of {len(group)} results",
+            f"found {number(mine)} {result.unit} per accelerator ({result.accelerators} x {result.accelerator}); "
+            f"expected about {number(median)}, the median of {len(group)} results "
+            f"({(mine / median - 1) * 100:+,.1f}%)",
             path=result.detail_path, line=result.line, found=float(f"{mine:.6g}"),
             required=f"about {median:.6g}",
             evidence=evidence(
@@ -442,8 +445,8 @@ def description_of_its_own(result: ResultTrace, round: Round) -> Iterator[Proble
         return
     names = [f"{a} {b}" for a, b in others]
     yield Problem(
-        f"the description of {mine[0]} {mine[1]} is, submitter, division and status aside, that of "
-        f"{', '.join(names[:5])}",
+        f"found the description of {listed(names, limit=5)}, submitter, division and status aside; "
+        "expected one of its own",
         found=names[:_FAR], required="a description of its own",
         evidence=evidence(
             "digest of the description without submitter, division and status", "low",
@@ -470,8 +473,8 @@ def multi_over_single(result: ResultTrace, round: Round) -> Iterator[Problem]:
     ratio = eight / one
     if not 1 <= ratio <= 8.5:
         yield Problem(
-            f"MultiStream's 99th percentile is {eight / 1e6:.6g} ms, SingleStream's {one / 1e6:.6g} ms: "
-            f"{ratio:.2f} times",
+            f"found a MultiStream 99th percentile of {milliseconds(eight)}, {ratio:.2f} times SingleStream's "
+            f"{milliseconds(one)}; expected 1 to 8.5 times",
             path=result.detail_path, found=float(f"{ratio:.3g}"), required="1 to 8.5",
             evidence=evidence(
                 "1 <= MultiStream p99 / SingleStream p99 <= 8.5", "low",
@@ -483,9 +486,9 @@ def multi_over_single(result: ResultTrace, round: Round) -> Iterator[Problem]:
 
 @rule("R315", NOTE)
 def one_run_for_several(run: RunTrace, round: Round) -> Iterator[Problem]:
-    """Where one run stands for several results, the report says so.
+    """A run that is used for several results is reported.
 
-    Why: it is allowed for twins, inferred scenarios and open copies, and a reader counts runs.
+    Why: it is allowed for two accuracy targets, inferred scenarios and open copies, but readers count runs.
     Fix: nothing.
     Source: SHA-256 of the detail logs; the allowed classes of R301.
     """
@@ -495,7 +498,7 @@ def one_run_for_several(run: RunTrace, round: Round) -> Iterator[Problem]:
         reason = allowed_copy(run, other, round)
         if reason is not None:
             yield Problem(
-                f"the log is that of {other.path}: {reason}, which is allowed", path=run.path,
+                f"found the log of {other.path}, which is allowed: {reason}", path=run.path,
                 found=other.path,
                 evidence=evidence(
                     "SHA-256 of the two detail logs is equal", "certain",
@@ -510,7 +513,7 @@ def moved_since(result: ResultTrace, round: Round) -> Iterator[Problem]:
     """How far a result moved since the earlier round's report.
 
     Why: one system's result changes with its software, by a few percent as a rule; the very same
-    number in two rounds, whose seeds differ, is no second measurement.
+    number in two rounds, whose seeds differ, is not a second measurement.
     Fix: nothing, if the change is explained; run again where the number is the same.
     Source: `assay audit --since`: the metric of the same system, benchmark and scenario.
     """
@@ -530,9 +533,10 @@ def moved_since(result: ResultTrace, round: Round) -> Iterator[Problem]:
     change = (now / before - 1) * 100
     same = now == before
     severity = WARNING if same or abs(change) > 15 else None
-    what = "the same to the last digit" if same else f"{change:+.2f} %"
+    what = "exactly as much" if same else f"{abs(change):,.2f}% {'more' if change > 0 else 'less'}"
     yield Problem(
-        f"{now:g} {result.unit} now, {before:g} {result.unit} in {field.old.round}: {what}",
+        f"found {pair(now, before, '')[0]} {result.unit}, {what} than "
+        f"{pair(now, before, '')[1]} {result.unit} in {field.old.round or 'the earlier report'}",
         path=result.detail_path, line=result.line, found=now, required=before, severity=severity,
         evidence=evidence(
             "metric now / metric then", "low" if not same else "high",

@@ -10,6 +10,7 @@ from checker.audit.evidence import Look, near
 from checker.model import AccuracyRun, ComplianceRun, PerformanceRun, Run
 from checker.parse.detail import DetailLog
 from checker.rule import ERROR, NOTE, NotJudged, Problem, rule
+from checker.wording import number, pair, shown
 from schemas.round import Round
 
 if TYPE_CHECKING:
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 # A replay needs numpy, which a plain check does without: it is imported where a rule replays.
 
 _SEQ = re.compile(r"seq_id (\d+)")
+
+
+def _value(value: object) -> str:
+    """A value of a replay; what is in words already stays as it is."""
+    return value if isinstance(value, str) else shown(value)
 
 
 def _detail(run: Run) -> DetailLog:
@@ -30,7 +36,7 @@ def _detail(run: Run) -> DetailLog:
 def loaded_set_replayed(
     run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
 ) -> Iterator[Problem]:
-    """The samples that were loaded are those that the QSL seed gives, in that order.
+    """The loaded samples are those drawn from the QSL seed, in the same order.
 
     Why: LoadGen shuffles the data set with the announced seed; the same seed gives the same set.
     Fix: use the detail log as LoadGen wrote it, and an unaltered LoadGen.
@@ -52,7 +58,8 @@ def loaded_set_replayed(
         ):
             look.integer(key)
         yield Problem(
-            f"{outcome.where} is {outcome.found}; seed {replay.facts.qsl_seed} gives {outcome.expected}",
+            f"found {outcome.where} {_value(outcome.found)}; expected {_value(outcome.expected)}, from QSL seed "
+            f"{replay.facts.qsl_seed}",
             path=run.detail_path, line=detail.line("loaded_qsl_set"), found=outcome.found,
             required=outcome.expected,
             evidence=look.evidence(
@@ -81,9 +88,10 @@ def schedule_replayed(
         if f"more than {replayed.LIMIT}" not in outcome.reason:
             raise NotJudged
         yield Problem(
-            f"the schedule was not replayed: {outcome.reason}", path=run.detail_path,
+            f"found a long schedule, not replayed; expected at most {number(replayed.LIMIT)} queries",
+            path=run.detail_path,
             line=detail.line("generated_query_count"), found=replay.counts, required=f"<= {replayed.LIMIT}",
-            severity=NOTE, fix="nothing: the rest of the log was judged",
+            severity=NOTE, fix="nothing; the rest of the log was checked",
         )  # fmt: skip
         return
     if isinstance(outcome, replayed.Disagreement):
@@ -97,8 +105,8 @@ def schedule_replayed(
             look.integer(key)
         look.number("effective_target_qps"), look.number("effective_target_duration_ms")
         yield Problem(
-            f"{outcome.where} is {outcome.found}; the settings and schedule seed "
-            f"{replay.facts.schedule_seed} give {outcome.expected}",
+            f"found {outcome.where} {_value(outcome.found)}; expected {_value(outcome.expected)}, from the "
+            f"settings and schedule seed {replay.facts.schedule_seed}",
             path=run.detail_path, line=detail.line(outcome.where.split()[0]), found=outcome.found,
             required=outcome.expected,
             evidence=look.evidence(
@@ -114,7 +122,7 @@ def schedule_replayed(
 def query_order_replayed(
     run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
 ) -> Iterator[Problem]:
-    """The records of the accuracy log ask for the samples that the seed gives, in that order.
+    """The samples in the accuracy log are those drawn from the seed, in the same order.
 
     Why: LoadGen draws the sample of every query from the announced seed.
     Fix: use the accuracy log as LoadGen wrote it, beside the detail log of the same run.
@@ -142,7 +150,7 @@ def query_order_replayed(
         look.boolean("effective_sample_concatenate_permutation")
         seq = _SEQ.search(outcome.where)
         yield Problem(
-            f"{outcome.where}: it is {outcome.found}, the seeds give {outcome.expected}",
+            f"found {outcome.where} {_value(outcome.found)}; expected {_value(outcome.expected)}, from the seeds",
             path=records.path, line=records.line_of(int(seq[1])) if seq else None,
             found=outcome.found, required=outcome.expected,
             evidence=look.evidence(
@@ -168,7 +176,7 @@ def _records(run: Run) -> Records:
 def sampling_replayed(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
     """A performance run logged the answers that the sampling seed picks, and no others.
 
-    Why: compliance tests compare answers that an announced seed picks, so that nobody can choose.
+    Why: compliance tests compare answers that an announced seed picks, so that nobody can choose them.
     Fix: use the accuracy log as LoadGen wrote it, beside the detail log of the same run.
     Source: LoadGen logging: accuracy_log_rng_seed and accuracy_log_sampling_target. Judged from
     LoadGen 5.0 on.
@@ -194,7 +202,7 @@ def sampling_replayed(run: PerformanceRun | ComplianceRun, round: Round) -> Iter
         look.integer("effective_accuracy_log_sampling_target")
         seq = _SEQ.search(outcome.found)
         yield Problem(
-            f"{outcome.where}: the log holds {outcome.found}; {outcome.expected} were asked for",
+            f"{outcome.where}: found {_value(outcome.found)}; expected {_value(outcome.expected)}",
             path=records.path, line=records.line_of(int(seq[1])) if seq else None,
             found=outcome.found, required=outcome.expected,
             evidence=look.evidence(
@@ -241,8 +249,9 @@ def scheduled_rate_replayed(run: PerformanceRun | ComplianceRun, round: Round) -
     expected = (count - 1) * 1e9 / due_ns
     if not near(rate, expected, 3e-5 + slack):
         yield Problem(
-            f"result_scheduled_samples_per_sec is {rate:g}; query {count} is due at "
-            f"{due_ns / 1e9:.6f} s by schedule seed {facts.schedule_seed}, which gives {expected:.6g}",
+            f"found result_scheduled_samples_per_sec {pair(rate, expected)[0]}; expected "
+            f"{pair(rate, expected)[1]}: by schedule seed {facts.schedule_seed}, query {number(count)} is due at "
+            f"{due_ns / 1e9:,.6f} s",
             path=run.detail_path, line=detail.line("result_scheduled_samples_per_sec"), found=rate,
             required=float(f"{expected:.8g}"),
             evidence=look.evidence(
@@ -281,7 +290,7 @@ def _last_due(replay: Replay, count: int) -> tuple[float, float]:
 
 @rule("R206", ERROR, needs="log_file")
 def accuracy_records_whole(run: AccuracyRun, round: Round) -> Iterator[Problem]:
-    """A whole accuracy log has one record for each sample number, and as many as were generated.
+    """An untruncated accuracy log has exactly one record for each generated sample.
 
     Why: LoadGen numbers the samples of a run and logs each once.
     Fix: use the accuracy log as LoadGen wrote it.
@@ -292,17 +301,17 @@ def accuracy_records_whole(run: AccuracyRun, round: Round) -> Iterator[Problem]:
         raise NotJudged
     records = _records(run)
     seen: dict[int, int] = {}
-    for number, (seq, _) in enumerate(records.pairs):
+    for at, (seq, _) in enumerate(records.pairs):
         if seq in seen:
-            line = number + 2 if not records.cut else None
+            line = at + 2 if not records.cut else None
             yield Problem(
-                f"seq_id {seq} stands twice in the accuracy log (records {seen[seq] + 1} and "
-                f"{number + 1}{' of those shown' if records.cut else ''})",
+                f"found seq_id {seq} in records {number(seen[seq] + 1)} and {number(at + 1)}"
+                f"{' of the truncated log' if records.cut else ''}; expected each seq_id once",
                 path=records.path, line=line, found=seq, required="each seq_id once",
                 evidence=Look(detail).evidence("seq_id is unique", "high", records=len(records.pairs)),
             )  # fmt: skip
             return
-        seen[seq] = number
+        seen[seq] = at
     counts = [e.value for e in detail.all("generated_query_count")]
     per_query = [e.value for e in detail.all("generated_samples_per_query")]
     if (
@@ -316,7 +325,7 @@ def accuracy_records_whole(run: AccuracyRun, round: Round) -> Iterator[Problem]:
         look = Look(detail)
         look.integer("generated_query_count"), look.integer("generated_samples_per_query")
         yield Problem(
-            f"the accuracy log holds {len(records.pairs)} records, {total} samples were generated",
+            f"found {number(len(records.pairs))} records; expected {number(total)}, the samples generated",
             path=records.path, found=len(records.pairs), required=total,
             evidence=look.evidence("records = generated queries * samples per query", "moderate"),
         )  # fmt: skip

@@ -8,6 +8,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from checker.audit.evidence import PERCENTS, Confidence, Look, counted, evidence, near
 from checker.compliance.audit import audit_config_read
@@ -24,6 +25,7 @@ from checker.parse.detail import DetailLog, Entry
 from checker.parse.power import seconds_of
 from checker.parse.reading import Unreadable, sha256_of
 from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
+from checker.wording import milliseconds, number, pair, quantity, shown
 from schemas import round_names
 from schemas.load import load_round
 from schemas.round import Round
@@ -80,14 +82,24 @@ def _contradiction(
     confidence: Confidence = "high",
     **more: object,
 ) -> Problem:
-    def shown(value: object) -> str:
-        return f"{value:.10g}" if isinstance(value, float) else str(value)
-
+    texts = _texts(found, required)
     return Problem(
-        f"{key} is {shown(found)}, but {formula} gives {shown(required)}", path=run.detail_path,
+        f"found {key} {texts[0]}; expected {texts[1]}, from {formula}", path=run.detail_path,
         line=look.detail.line(key), found=found, required=required,
         evidence=look.evidence(formula, confidence, **more),
     )  # fmt: skip
+
+
+def _texts(found: object, expected: object) -> tuple[str, str]:
+    """Two values as words, with as many digits as it takes to tell them apart."""
+    if _is_number(found) and _is_number(expected):
+        return pair(found, expected)
+    first, second = (v if isinstance(v, str) else shown(v) for v in (found, expected))
+    return first, second
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 # --- verdicts computed again (F-01) --------------------------------------------------------------
@@ -187,7 +199,7 @@ def offline_rate_by_clock(run: PerformanceRun | ComplianceRun, round: Round) -> 
         samples = min(wanted, key=lambda n: abs(rate * seconds - n))
         yield _contradiction(
             run, look, "result_samples_per_second", rate, samples / seconds,
-            f"{samples} samples / {seconds:.3f} s between power_begin and power_end",
+            f"{number(samples)} samples / {seconds:,.3f} s between power_begin and power_end",
         )  # fmt: skip
 
 
@@ -222,7 +234,7 @@ def single_stream_by_clock(run: PerformanceRun | ComplianceRun, round: Round) ->
     if total > lasted + _CLOCK_NS * 4 + _QUOTIENT * lasted + count:
         yield _contradiction(
             run, look, "result_mean_latency_ns", mean, lasted / count,
-            f"{seconds:.3f} s between power_begin and power_end / {count} queries, at most,",
+            f"{seconds:,.3f} s between power_begin and power_end / {number(count)} queries (at most)",
         )  # fmt: skip
     if rate:
         issued = (count - 1) * 1e9 / rate
@@ -230,7 +242,7 @@ def single_stream_by_clock(run: PerformanceRun | ComplianceRun, round: Round) ->
         if abs(lasted - issued) > room:
             yield _contradiction(
                 run, look, "result_qps_with_loadgen_overhead", rate, (count - 1) / seconds,
-                f"({count} queries - 1) / {seconds:.3f} s between power_begin and power_end",
+                f"({number(count)} queries - 1) / {seconds:,.3f} s between power_begin and power_end",
             )  # fmt: skip
 
 
@@ -256,16 +268,16 @@ def server_by_clock(run: PerformanceRun | ComplianceRun, round: Round) -> Iterat
     if seconds < span - room or seconds > span + longest / 1e9 + room:
         yield _contradiction(
             run, look, "result_scheduled_samples_per_sec", scheduled, (count - 1) / seconds,
-            f"({count} queries - 1) / {seconds:.3f} s between power_begin and power_end, less at "
-            f"most the longest latency of {longest / 1e9:g} s,",
+            f"({number(count)} queries - 1) / {seconds:,.3f} s between power_begin and power_end, "
+            f"minus at most the longest latency of {quantity(longest / 1e9, 's')}",
         )  # fmt: skip
     if completed:
         done = (count - 1) / completed
         if done > seconds + room or done < span - room:
             yield _contradiction(
                 run, look, "result_completed_samples_per_sec", completed, (count - 1) / seconds,
-                f"({count} queries - 1) / {seconds:.3f} s between power_begin and power_end, at "
-                "least,",
+                f"({number(count)} queries - 1) / {seconds:,.3f} s between power_begin and power_end "
+                "(at least)",
             )  # fmt: skip
 
 
@@ -311,7 +323,7 @@ def constraints_follow(run: PerformanceRun | ComplianceRun, round: Round) -> Ite
 
 @rule("R107", ERROR, needs="detail")
 def early_stopping_text(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
-    """LoadGen's early-stopping text follows from the number of queries, and repeats the estimates.
+    """LoadGen's early-stopping text agrees with the number of queries and the logged estimates.
 
     Why: how many of the slowest queries may be left out is a number of the binomial distribution.
     Fix: use the detail log as LoadGen wrote it.
@@ -332,7 +344,7 @@ def early_stopping_text(run: PerformanceRun | ComplianceRun, round: Round) -> It
         if text.discarded is not None and text.discarded != expected:
             yield _contradiction(
                 run, look, key, text.discarded, expected,
-                f"the largest t with I_{percentile:g}(n - t, t + 1) <= 0.01, less 1, at n = {count},",
+                f"the largest t with I_{percentile:g}(n - t, t + 1) <= 0.01, minus 1, for n = {number(count)}",
                 "certain",
             )  # fmt: skip
         estimates = [
@@ -343,7 +355,7 @@ def early_stopping_text(run: PerformanceRun | ComplianceRun, round: Round) -> It
             if estimates and estimate not in estimates:
                 yield _contradiction(
                     run, look, key, estimate, estimates[0],
-                    f"the logged estimate, of which the text repeats the {percent:g}th percentile's,",
+                    f"the estimate logged for the {percent:g}th percentile",
                     "certain",
                 )  # fmt: skip
 
@@ -397,15 +409,15 @@ def early_stopping_estimate(run: PerformanceRun | ComplianceRun, round: Round) -
             side = "at least" if wrong is below else "at most"
             yield _contradiction(
                 run, look, key, estimate, wrong[2],
-                f"rank {at} of {count} latencies, {side} {wrong[1]} (rank {wrong[0]}),",
+                f"rank {number(at)} of {number(count)} latencies, {side} {wrong[1]} (rank {number(wrong[0])})",
             )  # fmt: skip
 
 
 @rule("R109", ERROR, needs="detail")
 def early_stopping_server(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
-    """Server's early stopping follows from the queries over the bound, and they from percentiles.
+    """Server's early stopping, the queries over the latency limit and the percentiles agree.
 
-    Why: three records state one thing: how many queries were too slow.
+    Why: three records state how many queries were too slow, and must agree.
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen early_stopping.cc and results.cc: result_overlatency_query_count.
     """
@@ -422,7 +434,7 @@ def early_stopping_server(run: PerformanceRun | ComplianceRun, round: Round) -> 
     if met != stated:
         yield _contradiction(
             run, look, "early_stopping_met", stated, met,
-            f"{over} of {count} queries over the bound (I_{percentile:g}(n - t, t + 1) <= 0.01)",
+            f"{number(over)} of {number(count)} queries over the latency limit (I_{percentile:g}(n - t, t + 1) <= 0.01)",
             "certain",
         )  # fmt: skip
     for percent in PERCENTS:
@@ -434,11 +446,11 @@ def early_stopping_server(run: PerformanceRun | ComplianceRun, round: Round) -> 
         slow = count - rank
         if (value > target and over < slow) or (value <= target and over > slow - 1):
             look.number(key)
-            bound = f"at least {slow}" if value > target else f"at most {slow - 1}"
+            bound = f"at least {number(slow)}" if value > target else f"at most {number(slow - 1)}"
             yield _contradiction(
                 run, look, "result_overlatency_query_count", over, slow,
-                f"{key} ({value:g} ns, rank {rank}) against the bound of {target:g} ns, which is "
-                f"{bound} queries over it,",
+                f"{key} ({milliseconds(value)}, rank {number(rank)}) and the latency limit of "
+                f"{milliseconds(target)}: {bound} queries over it",
             )  # fmt: skip
             return
 
@@ -447,7 +459,7 @@ def early_stopping_server(run: PerformanceRun | ComplianceRun, round: Round) -> 
 def early_stopping_second(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
     """SingleStream's 99th percentile estimate is 0 exactly when there are under 662 queries.
 
-    Why: below that count there is no such estimate, from it on there always is one.
+    Why: LoadGen makes no estimate below that count, and always makes one from there on.
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen results.cc: early_stopping_latency_ms; early stopping at confidence 0.99.
     """
@@ -460,7 +472,7 @@ def early_stopping_second(run: PerformanceRun | ComplianceRun, round: Round) -> 
     if (estimate == 0) != (count < least):
         yield _contradiction(
             run, look, "early_stopping_latency_ms", estimate, "0" if count < least else "> 0",
-            f"{count} queries against the {least} that an estimate needs", "certain",
+            f"{number(count)} queries, where an estimate needs {number(least)}", "certain",
         )  # fmt: skip
 
 
@@ -473,7 +485,7 @@ _DERIVED = {"target_qps", "min_query_count", "target_duration_ms", "samples_per_
 def settings_as_requested(
     run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
 ) -> Iterator[Problem]:
-    """Every setting that LoadGen only copies is the same as requested and in effect.
+    """A setting that LoadGen only copies has the same value as requested.
 
     Why: LoadGen copies it; a difference means that one of the two lines was changed.
     Fix: use the detail log as LoadGen wrote it.
@@ -490,8 +502,8 @@ def settings_as_requested(
         used, wanted = look.detail.get(key), look.detail.get(asked)
         if used != wanted:
             yield Problem(
-                f"{asked} is {wanted} on line {look.detail.line(asked)}, {key} is {used} on line "
-                f"{look.detail.line(key)}",
+                f"found {key} {_texts(used, wanted)[0]}; expected {_texts(used, wanted)[1]}, from {asked} on "
+                f"line {look.detail.line(asked)}",
                 path=run.detail_path, line=look.detail.line(key), found=used, required=wanted,
                 evidence=evidence(
                     f"{key} = {asked}", "high", {key: used, asked: wanted},
@@ -532,7 +544,7 @@ def target_duration_follows(
     if target != expected:
         yield _contradiction(
             run, look, "effective_target_duration_ms", target, expected,
-            "Offline, whose target duration is 0," if run.scenario == "Offline"
+            "the scenario (Offline has no target duration)" if run.scenario == "Offline"
             else "effective_min_duration_ms",
         )  # fmt: skip
 
@@ -569,9 +581,9 @@ def offline_samples_follow(run: PerformanceRun | ComplianceRun, round: Round) ->
 
 @rule("R114", ERROR, needs="detail")
 def offline_padding_follows(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
-    """Offline generated the samples it was set to, rounded up to whole rounds where they are equal.
+    """Offline generated the samples it was set to, rounded up to whole sets with equal issue.
 
-    Why: with equal issue every loaded sample is asked for equally often.
+    Why: with equal issue every loaded sample is issued equally often.
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen loadgen.cc, GenerateQueries: sample_concatenate_permutation.
     """
@@ -588,7 +600,7 @@ def offline_padding_follows(run: PerformanceRun | ComplianceRun, round: Round) -
     if generated not in allowed:
         yield _contradiction(
             run, look, "generated_samples_per_query", generated, max(allowed),
-            "effective_samples_per_query, rounded up to whole rounds of the loaded set,", "certain",
+            "effective_samples_per_query, rounded up to a multiple of the loaded set", "certain",
         )  # fmt: skip
 
 
@@ -607,8 +619,8 @@ def no_audit_config(run: PerformanceRun | AccuracyRun, round: Round) -> Iterator
     for entry in [*detail.all("warning_generic_message"), *detail.all("generic_message")]:
         if "audit.config" in str(entry.value):
             yield Problem(
-                f"LoadGen read an audit.config in the submitted {run.kind} run: "
-                f"{str(entry.value)[:200]}",
+                f"found that LoadGen read an audit.config in the {run.kind} run; expected none in a "
+                f"submitted run: {str(entry.value)[:200]}",
                 path=run.detail_path, line=entry.line, found=str(entry.value)[:200],
                 required="no audit.config",
                 evidence=evidence(
@@ -647,8 +659,8 @@ def same_sources(run: AccuracyRun | ComplianceRun, round: Round) -> Iterator[Pro
     if other:
         name = other[0]
         yield Problem(
-            f"LoadGen's {name[1:]} has SHA-1 {mine[name]} in the {run.kind} run and {theirs[name]} in "
-            f"the performance run ({len(other)} of {len(mine)} core sources differ)",
+            f"found SHA-1 {mine[name]} of LoadGen's {name[1:]}; expected {theirs[name]}, as in the "
+            f"performance run ({len(other)} of {len(mine)} core sources differ)",
             path=run.detail_path, line=detail.line("loadgen_file_sha1"), found=mine[name],
             required=theirs[name],
             evidence=evidence(
@@ -663,7 +675,7 @@ def same_sources(run: AccuracyRun | ComplianceRun, round: Round) -> Iterator[Pro
     ours, first = detail.boolean(key), main.detail.boolean(key)
     if isinstance(run, AccuracyRun) and None not in (ours, first) and ours != first:
         yield Problem(
-            f"{key} is {ours} in the accuracy run and {first} in the performance run",
+            f"found {key} {shown(ours)}; expected {shown(first)}, as in the performance run",
             path=run.detail_path, line=detail.line(key), found=ours, required=first,
             evidence=evidence("one value in both runs", "moderate", {"this run": ours, "performance run": first}),
         )  # fmt: skip
@@ -724,7 +736,7 @@ def date_in_round(
         wrong = f"before the deadline of the round before, {earliest.date().isoformat()}"
     if wrong:
         yield Problem(
-            f"the run is dated {day}, {wrong}", path=run.detail_path,
+            f"found test_datetime {day}, {wrong}; expected a date within the round", path=run.detail_path,
             line=detail.line("test_datetime"), found=day,
             required=f"{earliest.date().isoformat() if earliest else '…'} to {latest.date().isoformat()}",
             evidence=evidence(
@@ -743,8 +755,8 @@ def run_after_build(
 ) -> Iterator[Problem]:
     """The run is not older than the LoadGen it was made with.
 
-    Why: a program cannot have run before it was built. Fourteen hours are granted for clocks that
-    call local time UTC.
+    Why: a program cannot run before it is built. Fourteen hours are allowed for clocks that
+    report local time as UTC.
     Fix: use the log as LoadGen wrote it; set the system's clock before a run.
     Source: LoadGen: test_datetime and loadgen_build_date_utc.
     """
@@ -757,8 +769,8 @@ def run_after_build(
         look = Look(detail)
         look.text("test_datetime"), look.text("loadgen_build_date_utc")
         yield Problem(
-            f"the run is dated {when.isoformat()}, {hours:.1f} hours before its LoadGen was built "
-            f"({built.isoformat(timespec='seconds')})",
+            f"found test_datetime {when.isoformat()}; expected it after LoadGen's build, which is "
+            f"{hours:,.1f} h later ({built.isoformat(timespec='seconds')})",
             path=run.detail_path, line=detail.line("test_datetime"), found=when.isoformat(),
             required=f">= {built.isoformat(timespec='seconds')}",
             evidence=look.evidence("test_datetime >= loadgen_build_date_utc - 14 h", "high"),
@@ -771,7 +783,7 @@ def build_after_commit(
 ) -> Iterator[Problem]:
     """LoadGen was not built before the commit it says it was built from.
 
-    Why: a build cannot hold a commit of its future.
+    Why: a build cannot contain a later commit.
     Fix: use the log as LoadGen wrote it.
     Source: LoadGen: loadgen_build_date_utc and loadgen_git_commit_date.
     """
@@ -785,8 +797,8 @@ def build_after_commit(
         look = Look(detail)
         look.text("loadgen_build_date_utc"), look.text("loadgen_git_commit_date")
         yield Problem(
-            f"LoadGen is dated {built.isoformat(timespec='seconds')}, {hours:.1f} hours before its "
-            f"commit ({committed.isoformat()})",
+            f"found LoadGen built at {built.isoformat(timespec='seconds')}; expected it after its commit, "
+            f"which is {hours:,.1f} h later ({committed.isoformat()})",
             path=run.detail_path, line=detail.line("loadgen_build_date_utc"),
             found=built.isoformat(timespec="seconds"), required=f">= {committed.isoformat()}",
             evidence=look.evidence("loadgen_build_date_utc >= loadgen_git_commit_date - 14 h", "high"),
@@ -797,7 +809,7 @@ def build_after_commit(
 def log_clocks_agree(
     run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
 ) -> Iterator[Problem]:
-    """The three clocks of a log tell one time: date of the test, power interval, time_ms.
+    """The three clocks of a log agree: date of the test, power interval and time_ms.
 
     Why: the log's beginning plus its running time is its end, whatever time zone the dates are in.
     Fix: use the log as LoadGen wrote it.
@@ -816,8 +828,9 @@ def log_clocks_agree(
         look = Look(detail)
         look.text("test_datetime"), look.text("power_end")
         yield Problem(
-            f"the test began at {when.isoformat()} and its power_end was written {entry.time_ms / 1000:.3f} s "
-            f"later, but states {entry.value}: {off:.1f} s apart",
+            f"found power_end {entry.value}, {abs(off):,.1f} s {'before' if off > 0 else 'after'} the time at which it was "
+            f"written ({when.isoformat()} + {entry.time_ms / 1000:,.3f} s); expected the same time, whole "
+            "quarter hours of a time zone aside",
             path=run.detail_path, line=entry.line, found=float(f"{off:.1f}"), required="a multiple of 900 s",
             evidence=look.evidence(
                 "test_datetime + time_ms of power_end - power_end is a whole number of quarter hours "
@@ -836,7 +849,7 @@ def one_process(
 ) -> Iterator[Problem]:
     """Every record of a log was written by one process.
 
-    Why: one LoadGen is one process; two numbers mean that two logs were joined or lines changed.
+    Why: a run is one process; two process ids mean that logs were joined or lines changed.
     Fix: use the log of one run as LoadGen wrote it.
     Source: LoadGen logging.cc: pid in every record.
     """
@@ -847,8 +860,8 @@ def one_process(
     first = entries[0]
     other = next(e for e in entries if e.pid != first.pid)
     yield Problem(
-        f"the records are of {len(detail.pids)} processes: pid {first.pid} on line {first.line}, "
-        f"{other.pid} on line {other.line}",
+        f"found records of {len(detail.pids)} processes: pid {first.pid} on line {first.line}, "
+        f"{other.pid} on line {other.line}; expected one",
         path=run.detail_path, line=other.line, found=sorted(detail.pids)[:10], required="one pid",
         evidence=evidence(
             "one pid in all records", "certain",
@@ -864,10 +877,10 @@ def one_process(
 def threads_of_one_process(
     run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
 ) -> Iterator[Problem]:
-    """A thread belongs to one process, and the first one bears the process's number throughout.
+    """Every thread of a log belongs to one process.
 
-    Why: the system numbers threads: one number under two processes, or a main thread that no
-    longer has its process's number, is no running program.
+    Why: a thread id belongs to one process at a time; the same id under two processes means that
+    lines of two logs were mixed.
     Fix: use the log of one run as LoadGen wrote it.
     Source: LoadGen logging.cc: pid and tid in every record; Linux: the main thread's tid is the pid.
     """
@@ -879,8 +892,8 @@ def threads_of_one_process(
         first = owner.setdefault(entry.tid, entry)
         if first.pid != entry.pid:
             yield Problem(
-                f"thread {entry.tid} is of process {first.pid} on line {first.line} and of process "
-                f"{entry.pid} on line {entry.line}",
+                f"found thread {entry.tid} in process {entry.pid}; expected process {first.pid}, as on line "
+                f"{first.line}",
                 path=run.detail_path, line=entry.line, found=entry.pid, required=first.pid,
                 evidence=evidence(
                     "one pid for each tid", "certain",
@@ -895,7 +908,7 @@ def threads_of_one_process(
 def time_rises(
     run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
 ) -> Iterator[Problem]:
-    """The records of a log stand in the order of their times.
+    """The records of a log are in the order of their times.
 
     Why: LoadGen sorts records by time before it writes them.
     Fix: use the log of one run as LoadGen wrote it.
@@ -909,8 +922,8 @@ def time_rises(
             continue
         if last is not None and entry.time_ms < last.time_ms:
             yield Problem(
-                f"{entry.key} on line {entry.line} is at {entry.time_ms:g} ms, after {last.key} on "
-                f"line {last.line} at {last.time_ms:g} ms",
+                f"found {entry.key} at {pair(entry.time_ms, last.time_ms, 'ms')[0]}; expected "
+                f"{pair(entry.time_ms, last.time_ms, 'ms')[1]} or later, the time of {last.key} on line {last.line}",
                 path=run.detail_path, line=entry.line, found=entry.time_ms,
                 required=f">= {last.time_ms:g}",
                 evidence=evidence(
@@ -950,7 +963,7 @@ def first_token_within_latency(
         first, last = look.detail.number(token), look.detail.number(whole)
         if first is not None and last is not None and first > last:
             look.number(token), look.number(whole)
-            yield _contradiction(run, look, token, first, last, f"{whole}, at most,")
+            yield _contradiction(run, look, token, first, last, f"{whole} (at most)")
             return
 
 
@@ -1000,7 +1013,7 @@ def mean_within_percentiles(run: PerformanceRun | ComplianceRun, round: Round) -
         bound = low if mean < low else high
         yield _contradiction(
             run, look, key, mean, bound,
-            f"the sum of the shares between percentiles times their bounds ({low:.6g} to {high:.6g} ns)",
+            f"the percentiles, which bound the mean to {milliseconds(low)} to {milliseconds(high)}",
         )  # fmt: skip
 
 
@@ -1020,7 +1033,7 @@ def _wrapped_into(mean: float, low: float, high: float, n: int) -> bool:
 def summary_remainder(
     run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
 ) -> Iterator[Problem]:
-    """What only words of the summary state agrees with the detail log: headline and estimates.
+    """Headline, estimates and error count in the summary match the detail log.
 
     Why: LoadGen writes both from the same numbers; a difference means one is edited or of another
     run.
@@ -1037,10 +1050,12 @@ def summary_remainder(
             f"result_{percent:.2f}_percentile_per_query_latency_ns",
             f"result_{percent:.2f}_percentile_latency_ns",
         ]
-        known = {key: number for key in keys if (number := detail.number(key)) is not None}
+        known = {key: logged for key in keys if (logged := detail.number(key)) is not None}
         if known and value not in known.values():
             key, logged = next(iter(known.items()))
-            yield _differs(run, line, f"the {percent:g}th percentile latency", value, key, logged)
+            yield _differs(
+                run, line, f"the {percent:g}th percentile latency (ns)", value, key, logged
+            )
     estimates: dict[float, set[float]] = {}
     for key in (
         "early_stopping_result",
@@ -1052,7 +1067,7 @@ def summary_remainder(
     for percent, value, line in summary.estimates:
         if percent in estimates and value not in estimates[percent]:
             yield _differs(
-                run, line, f"the early-stopping estimate of the {percent:g}th percentile", value,
+                run, line, f"the early-stopping estimate of the {percent:g}th percentile (ns)", value,
                 "early_stopping_result", min(estimates[percent]),
             )  # fmt: skip
     if (
@@ -1075,8 +1090,10 @@ def _differs(
 ) -> Problem:
     detail = run.detail
     at = detail.line(key) if detail is not None else None
+    texts = _texts(printed, logged)
     return Problem(
-        f"{what} is {printed} in the summary and {logged} in the detail log ({key}, line {at})",
+        f"found {what} {texts[0]}; expected {texts[1]}, from {key} in the detail log"
+        f"{f' (line {at})' if at else ''}",
         path=run.summary_path, line=line, found=printed, required=logged,
         evidence=evidence(
             "the summary repeats the detail log", "high", {"summary": printed, "detail log": logged},
@@ -1087,9 +1104,9 @@ def _differs(
 
 @rule("R127", ERROR, needs=("detail", "summary"))
 def summary_alone(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
-    """The summary's own numbers follow from each other.
+    """The numbers in the summary agree with each other.
 
-    Why: rate and latencies of one run are bound to each other, in the summary as in the detail log.
+    Why: the rate of a run determines its latencies, in the summary as in the detail log.
     Fix: use the summary log as LoadGen wrote it.
     Source: LoadGen results.cc: samples / longest latency, 1e9 / mean latency, percentiles in order.
     """
@@ -1098,13 +1115,13 @@ def summary_alone(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator
     if summary is None or run.detail is None:
         raise NotJudged
 
-    def number(key: str) -> float | None:
+    def stated(key: str) -> float | None:
         value = summary.get(key)
         plain = isinstance(value, int | float) and not isinstance(value, bool)
         return float(value) if plain and math.isfinite(value) else None
 
     if run.scenario == "Offline":
-        rate, longest = number("result_samples_per_second"), number("result_max_latency_ns")
+        rate, longest = stated("result_samples_per_second"), stated("result_max_latency_ns")
         samples = counted(run.detail, "generated_samples_per_query")
         if rate and longest and samples:
             allowed = [*_padded(run.detail, samples)]
@@ -1113,39 +1130,40 @@ def summary_alone(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator
                 allowed.append(total)
             if not any(same_value(n * 1e9 / longest, rate) for n in allowed):
                 yield _alone(run, "result_samples_per_second", rate, samples * 1e9 / longest,
-                             f"{samples} samples / longest latency {longest / 1e9:g} s")  # fmt: skip
+                             f"{number(samples)} samples / the longest latency of {quantity(longest / 1e9, 's')}")  # fmt: skip
     elif run.scenario == "SingleStream":
-        rate, mean = number("result_qps_without_loadgen_overhead"), number("result_mean_latency_ns")
+        rate, mean = stated("result_qps_without_loadgen_overhead"), stated("result_mean_latency_ns")
         if rate and mean and not same_value(1e9 / mean, rate):
             yield _alone(
                 run, "result_qps_without_loadgen_overhead", rate, 1e9 / mean, "1e9 / mean latency"
             )
     elif run.scenario == "Server":
         done, due = (
-            number("result_completed_samples_per_sec"),
-            number("result_scheduled_samples_per_sec"),
+            stated("result_completed_samples_per_sec"),
+            stated("result_scheduled_samples_per_sec"),
         )
         if done and due and done > due * (1 + _QUOTIENT) + 0.01:
             yield _alone(
-                run, "result_completed_samples_per_sec", done, due, "the scheduled rate, at most,"
+                run, "result_completed_samples_per_sec", done, due, "the scheduled rate (at most)"
             )
     for template, ends in _FAMILIES:
         last: tuple[str, float] | None = None
         keys = [ends.format("min"), *(template.format(p) for p in PERCENTS), ends.format("max")]
         for key in keys:
-            value = number(key)
+            value = stated(key)
             if value is None:
                 continue
             if last is not None and value < last[1]:
-                yield _alone(run, key, value, last[1], f"{last[0]}, at least,")
+                yield _alone(run, key, value, last[1], f"{last[0]} (at least)")
                 break
             last = (key, value)
 
 
 def _alone(run: Run, key: str, found: float, computed: float, formula: str) -> Problem:
     line = run.summary.line(key) if run.summary is not None else None
+    texts = pair(found, computed)
     return Problem(
-        f"the summary states {key} as {found:.10g}, but {formula} gives {computed:.10g}",
+        f"found {key} {texts[0]}; expected {texts[1]}, from {formula}",
         path=run.summary_path, line=line, found=found, required=computed,
         evidence=evidence(formula, "high", {key: found, "computed": computed}, {key: line or 0}),
     )  # fmt: skip
@@ -1187,8 +1205,8 @@ def tokens_per_sample(result: Result, round: Round) -> Iterator[Problem]:
             else "result_completed_tokens_per_second"
         )
         yield Problem(
-            f"the performance run gave {measured:.2f} tokens per sample, the accuracy run "
-            f"{stated.value:g} ({text.path} line {stated.line})",
+            f"found {number(measured)} tokens per sample; expected {number(stated.value)} within 5%, as in "
+            f"accuracy.txt (line {stated.line})",
             path=run.detail_path, line=look.detail.line(key), found=float(f"{measured:.6g}"),
             required=stated.value,
             evidence=look.evidence(
@@ -1200,10 +1218,10 @@ def tokens_per_sample(result: Result, round: Round) -> Iterator[Problem]:
 
 @rule("R129", NOTE, needs="detail")
 def rate_as_scheduled(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
-    """Server's scheduled rate is its target rate, as far as chance allows.
+    """Server's scheduled rate is its target rate, within statistical error.
 
-    Why: arrivals are random, and over n queries their rate strays by about 1 / sqrt(n).
-    Fix: look at the replay of the schedule, which is exact.
+    Why: arrivals are random, and over n queries their rate varies by about 1 / sqrt(n).
+    Fix: nothing; R205 compares the rate with the replayed schedule, which is exact.
     Source: LoadGen loadgen.cc: exponential waiting times; five standard deviations are granted.
     """
     look = _measured(run, "Server")
@@ -1218,7 +1236,7 @@ def rate_as_scheduled(run: PerformanceRun | ComplianceRun, round: Round) -> Iter
     if abs(scheduled / target - 1) > allowed:
         yield _contradiction(
             run, look, "result_scheduled_samples_per_sec", scheduled, target,
-            f"the target rate, within {allowed * 100:.2g} %,", "low",
+            f"the target rate (within {quantity(allowed * 100, '%', digits=2)})", "low",
         )  # fmt: skip
 
 
@@ -1226,7 +1244,7 @@ def rate_as_scheduled(run: PerformanceRun | ComplianceRun, round: Round) -> Iter
 def clock_remarks(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
     """LoadGen's own comparison of its two clocks found no drift.
 
-    Why: latencies are as good as the clock they are taken with.
+    Why: latencies are only as good as the clock that measured them.
     Fix: measure on a system with a stable clock source.
     Source: LoadGen loadgen.cc: its warning when the performance and wall clocks differ by 0.1 %.
     """
@@ -1235,7 +1253,7 @@ def clock_remarks(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator
         text = str(entry.value)
         if "PerfClock" in text or "system_clock" in text:
             yield Problem(
-                f"LoadGen remarked on the clocks: {text[:200]}", path=run.detail_path,
+                f"found that LoadGen reported clock drift; expected no such warning: {text[:200]}", path=run.detail_path,
                 line=entry.line, found=text[:200],
                 evidence=evidence("no record names the clocks", "moderate", {}, {entry.key: entry.line}),
             )  # fmt: skip
@@ -1262,7 +1280,7 @@ def hash_of_whole_log(run: AccuracyRun, round: Round) -> Iterator[Problem]:
     if found not in {value.lower() for value, _ in text.hashes}:
         value, line = text.hashes[-1]
         yield Problem(
-            f"accuracy.txt states hash={value}, the accuracy log beside it has {found}",
+            f"found hash={value}; expected {found}, the SHA-256 of the accuracy log beside it",
             path=text.path, line=line, found=value, required=found,
             evidence=evidence(
                 "SHA-256 of the accuracy log = hash in accuracy.txt", "moderate",

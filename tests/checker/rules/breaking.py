@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from schemas.report import Finding
 from tests.conftest import Grow
 from tests.trees import _PARAMETERS, _SUMMARY_NAMES, DETAIL, SUMMARY, GoodTree
 
@@ -46,6 +48,27 @@ def place_of(tree: GoodTree, place: str) -> str:
             return tree.relative(folder / f"performance/run_1/{file}")
     path = tree.result(scenario).path
     return f"{path}/{rest}" if rest else path
+
+
+_BANNED = re.compile(
+    r"\bmend|was asked for|were asked for|\bis no [a-z]|\bstands\b|the whole of|\b(?:is|are) said\b|"
+    r"\btells\b|\bNone\b|\[\]|\(\)|\{'|\('|<class |(?<![\w.])\d(?:\.\d+)?e[+-]\d\d"
+)
+
+
+def not_plain(finding: Finding) -> str:
+    """What a message must not have: None, a repr, an exponent, its own path, a banned word; or "".
+
+    A number under 1e-3 or from 1e15 on may have an exponent.
+    """
+    found = _BANNED.search(finding.message)
+    if found is not None:
+        small_or_large = re.fullmatch(r"[\d.]+e(?:-0[4-9]|-[1-9]\d|\+1[5-9]|\+[2-9]\d)", found[0])
+        if small_or_large is None:
+            return f"{found[0]!r} in {finding.rule}: {finding.message}"
+    if finding.path and "/" in finding.path and finding.path in finding.message:
+        return f"its own path in {finding.rule}: {finding.message}"
+    return ""
 
 
 def run_break(rule: str, case: Break, grow: Grow) -> None:

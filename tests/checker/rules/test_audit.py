@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.checker.audit.real import shared_tree
-from tests.checker.rules.breaking import place_of
+from tests.checker.rules.breaking import not_plain, place_of
 from tests.conftest import Grow
 from tests.trees import ACCURACY, DELETE, DETAIL, MARKER, SUMMARY, GoodTree, good_tree
 
@@ -432,6 +432,7 @@ def test_change_is_seen(rule: str, case: Change, grow: Grow, tmp_path: Path) -> 
         assert place_of(tree, case.place) not in known
     case.change(tree)
     findings = [f for f in tree.check(**options).findings if f.path not in known]
+    assert [words for f in findings if (words := not_plain(f))] == []
     told = "\n".join(f"{f.rule} {f.severity} {f.path}:{f.line} {f.message}" for f in findings)
     wanted = place_of(tree, case.place.rstrip("*"))
     starred = case.place.endswith("*")
