@@ -14,7 +14,9 @@ import pytest
 
 from checker.accuracy.log import LogReader
 from checker.compliance.tokens import read_tokens
+from checker.discover import benchmark_name
 from schemas.enforcement import severity_of
+from schemas.load import load_round
 from tests.conftest import Grow
 from tests.trees import ACCURACY, DETAIL, GoodTree
 
@@ -294,3 +296,16 @@ def test_test04_that_never_repeated_a_sample(grow: Grow) -> None:
         pytest.skip("the round has no TEST04 here")
     tree.set_log(_test(tree, "TEST04") / RUN, "effective_performance_issue_same", False)
     assert _found(tree) == [("C114", "error", 1)]
+
+
+@pytest.mark.parametrize(
+    ("folder", "benchmark"),
+    [
+        ("ssd-mobilenet-v1", "ssd-small"),
+        ("ssdlite-mobilenet-v2", "ssd-small"),
+        ("ssd-mobilenet-v1-fpn", "ssd-small"),
+        ("mobilenet-v2-1.0", "mobilenet"),
+    ],
+)
+def test_p108_an_ssd_is_not_a_mobilenet_in_v05(folder: str, benchmark: str) -> None:
+    assert benchmark_name(folder, load_round("v0.5"), {}, "open") == benchmark
