@@ -22,6 +22,7 @@ from checker.machine import MachineFault, exhausted
 
 _PR_SET_PDEATHSIG = 1
 _DESCRIPTORS_PER_WORKER = 2  # the parent's ends of two pipes
+_PATIENCE_S = 5.0
 _SPARE_DESCRIPTORS = 32  # what the queues and the reading of one result need
 
 
@@ -139,12 +140,17 @@ def _ended(pool: ProcessPoolExecutor, recorder: _Recorder) -> Iterator[None]:
 
 
 def _kill(pool: ProcessPoolExecutor, recorder: _Recorder) -> None:
+    # The pool's own thread sees that its processes died and ends. Left alone, it may still be
+    # closing its pipes when the interpreter ends, which then complains on standard error.
+    manager = getattr(pool, "_executor_manager_thread", None)
     pool.shutdown(wait=False, cancel_futures=True)
     running = [process for process in recorder.made if process.is_alive()]
     for process in running:
         process.kill()
     for process in running:
         process.join()
+    if manager is not None:
+        manager.join(_PATIENCE_S)
 
 
 def _begin(parent: int) -> None:
