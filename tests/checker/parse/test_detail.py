@@ -115,9 +115,9 @@ def test_many_of_one_key_are_bounded(as_file: MakeFile) -> None:
     [
         ("not a record", 2, "does not begin with"),
         (MARKER + '{"key": "b", "val', 2, "cut off or not JSON"),
-        (MARKER + '{"value": 1}', 2, "no record with a key"),
-        (MARKER + '{"key": 5, "value": 1}', 2, "no record with a key"),
-        (MARKER + "[1, 2]", 2, "no record with a key"),
+        (MARKER + '{"value": 1}', 2, "not a record with a key"),
+        (MARKER + '{"key": 5, "value": 1}', 2, "not a record with a key"),
+        (MARKER + "[1, 2]", 2, "not a record with a key"),
         (MARKER + "[" * 100_000, 2, "cut off or not JSON"),
         (":::MLLOG", 2, "does not begin with"),
         ("\x00\x01\x02", 2, "does not begin with"),
