@@ -42,6 +42,10 @@ def _tested() -> dict[str, list[str]]:
             ids = re.findall(r"(?<![A-Za-z0-9])[A-Z]\d{3}(?![0-9])", rule)
             for id in ids or [rule]:
                 found.setdefault(id, []).append(info.name)
+        # A rule that needs a tree of its own has a test of its own, which must be there.
+        for rule, test in getattr(module, "BREAKS_APART", {}).items():
+            assert callable(getattr(module, test)), f"{info.name}: no {test} for {rule}"
+            found.setdefault(rule, []).append(info.name)
     return found
 
 
