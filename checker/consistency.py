@@ -216,6 +216,21 @@ def tokens_per_sample(detail: DetailLog) -> tuple[str, float] | None:
     return None
 
 
+def exact_tokens_per_sample(detail: DetailLog) -> float | None:
+    """Output tokens per sample of a performance run; None where its log has no rate of tokens.
+
+    Server's rate of samples counts the queries less one, its rate of tokens all of them.
+    """
+    found = tokens_per_sample(detail)
+    if found is None or not found[1]:
+        return None
+    key, mean = found
+    if key == keys.TOKENS_PER_SECOND:
+        return mean
+    count = detail.number(keys.QUERY_COUNT)
+    return mean * (count - 1) / count if count is not None and count >= 2 else None
+
+
 def offline_interval(detail: DetailLog, lasted: float) -> Iterator[Disagreement]:
     """Offline's longest latency is the time between power_begin and power_end (``lasted``, s)."""
     longest = detail.number(keys.LATENCY.maximum)

@@ -161,7 +161,6 @@ _WIDE = (Submitter, Tree)
 
 def finding_of(rule: Rule, problem: Problem, thing: Any, severity: str) -> Finding:
     """A problem as a finding of the report, with everything made safe to print."""
-    severity = problem.severity or severity
     results = concerned(rule, problem.results, thing)
     invalidates = rule.invalidates
     if invalidates is None:

@@ -61,8 +61,6 @@ class Problem:
     line: int | None = None
     pointer: str | None = None
     fix: str | None = None
-    # TODO: goes when every rule names its cases.
-    severity: Severity | None = None
     case: str | None = None
     evidence: dict[str, Any] | None = None
     results: tuple[str, ...] | None = None

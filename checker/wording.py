@@ -53,6 +53,11 @@ def quantity(value: float | None, unit: str = "", *, digits: int = _DIGITS) -> s
     return f"{text}%" if unit == "%" else f"{text} {plural(unit, value)}"
 
 
+def rounded(value: float) -> float:
+    """A value for a report, without digits that mean nothing."""
+    return float(f"{value:.3f}")
+
+
 def pair(found: float, expected: float, unit: str = "") -> tuple[str, str]:
     """Two different quantities with as many digits as it takes to tell one from the other."""
     texts = quantity(found, unit), quantity(expected, unit)

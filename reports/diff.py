@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 
@@ -266,7 +265,7 @@ def _gain(change: Change) -> float:
     """How much better a performance metric became; 0 where that cannot be told."""
     if change.relative is None or not change.what.startswith("metric ("):
         return 0.0
-    latency = re.match(r"metric \((?:Latency|ms|s\b)", change.what)
+    latency = figures.latency_unit(change.what.removeprefix("metric ("))
     return -change.relative if latency else change.relative
 
 

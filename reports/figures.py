@@ -94,6 +94,16 @@ def as_number(value: Any) -> float | None:
     return None
 
 
+def latency_unit(unit: str | None) -> str | None:
+    """``ms`` or ``s`` where a metric's unit says that it is a latency: lower is better then.
+
+    >>> latency_unit("Latency (ms)"), latency_unit("ms (90th percentile)"), latency_unit("Samples/s")
+    ('ms', 'ms', None)
+    """
+    match = re.match(r"(?:latency \()?(ms|s)\b", unit or "", re.IGNORECASE)
+    return None if match is None else match[1].lower()
+
+
 def percentile(key: str) -> float | None:
     """The percentile that a latency's name means ("99.00", "p99.9", "90th"), or None."""
     match = re.fullmatch(r"p?(\d{1,2}(?:\.\d+)?|100(?:\.0+)?)(?:th)?(?:_percentile)?", key.strip())

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reports import arrange, figures, pictures
 from reports.escape import NAME_LIMIT, html_text
+from reports.page import asset, environment, policy_hash
 from schemas.report import Finding, Report, Result, RunFacts
 
 if TYPE_CHECKING:
@@ -25,20 +24,10 @@ _NOT_LATENCY = ("min", "mean", "max")
 
 def render(report: Report) -> str:
     """The report as one self-contained HTML document."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    env = Environment(
-        loader=PackageLoader("reports", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    source = env.loader
-    assert source is not None
-    style = source.get_source(env, "style.css")[0].strip()
-    script = source.get_source(env, "script.js")[0].strip()
+    env = environment()
+    style, script = asset("style.css"), asset("script.js")
 
     def text(value: object, limit: int = NAME_LIMIT) -> Markup:
         return Markup(html_text("" if value is None else str(value), limit))
@@ -62,8 +51,8 @@ def render(report: Report) -> str:
         pictures=pictures,
         style=Markup(style),
         script=Markup(script),
-        style_hash=_hash(style),
-        script_hash=_hash(script),
+        style_hash=policy_hash(style),
+        script_hash=policy_hash(script),
         places_limit=PLACES_PER_RULE,
         findings_limit=FINDINGS_PER_RESULT,
     )
@@ -73,11 +62,6 @@ def render(report: Report) -> str:
 def _percent(fraction: float | None) -> float | None:
     """A percentile in percent: the round states a fraction, logs state percent."""
     return None if fraction is None else round(fraction * 100 if fraction <= 1 else fraction, 4)
-
-
-def _hash(text: str) -> str:
-    digest = hashlib.sha256(text.encode("utf-8")).digest()
-    return f"sha256-{base64.b64encode(digest).decode('ascii')}"
 
 
 class _Tally:

@@ -268,7 +268,6 @@ class ComplianceTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 class Power(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The power measurement's rules: units per scenario come from the scenarios.
 
-    mandatory: false where the round ran these checks only on request.
     drop_zero_watts: samples of 0 W and less are left out of the mean.
     energy_per: what an energy metric is divided by.
     """
@@ -283,7 +282,6 @@ class Power(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     )
     energy_per: Literal["query", "sample"] = "query"
     drop_zero_watts: bool = True
-    mandatory: bool = True
 
 
 class LoadGen(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -19,7 +19,7 @@ from typing import Any
 
 from checker import metrics
 from checker.audit.evidence import PERCENTS
-from checker.audit.figures import tokens_per_sample
+from checker.consistency import exact_tokens_per_sample
 from checker.model import Result, Run
 from checker.parse.detail import DetailLog
 from checker.parse.reading import Unreadable, sha256_of
@@ -302,7 +302,7 @@ def _result_trace(result: Result) -> ResultTrace:
         description=hashlib.sha256(description).hexdigest() if plain else None,
         availability=status.strip().lower() if isinstance(status, str) else None,
         results=result.results,
-        tokens=tokens_per_sample(detail, run.scenario) if detail is not None and run is not None else None,
+        tokens=exact_tokens_per_sample(detail) if detail is not None else None,
         answers=tuple(_answers(result)),
     )  # fmt: skip
 

@@ -12,8 +12,9 @@ from checker.audit.lines import KNOWN_LINES
 from checker.audit.traces import Field, ResultTrace, RunTrace, base_name
 from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
 from checker.wording import listed, milliseconds, number, pair
-from schemas.report import Severity
 from schemas.round import Round
+
+_CASES = {"no measurement": WARNING}
 
 _FAR = 20
 """Most partners that one finding names."""
@@ -68,8 +69,8 @@ def allowed_copy(one: RunTrace, other: RunTrace, round: Round) -> str | None:
     return "one run for two accuracy targets"
 
 
-def _lowered(run: RunTrace, others: list[RunTrace]) -> Severity | None:
-    """An accuracy log holds no measurement, and an Interactive run may do for Server: a warning."""
+def _case(run: RunTrace, others: list[RunTrace]) -> str | None:
+    """An accuracy log holds no measurement, and an Interactive run may do for Server."""
     for other in others:
         same_owner = run.owner[0] == other.owner[0]
         both = run.accuracy and other.accuracy and run.kind == other.kind and same_owner
@@ -78,10 +79,10 @@ def _lowered(run: RunTrace, others: list[RunTrace]) -> Severity | None:
         )
         if not both and not served:
             return None
-    return WARNING
+    return "no measurement"
 
 
-@rule("R301", ERROR)
+@rule("R301", ERROR, cases=_CASES)
 def log_of_its_own(run: RunTrace, round: Round) -> Iterator[Problem]:
     """No two runs have the same log, except where the rules allow a shared one.
 
@@ -101,7 +102,7 @@ def log_of_its_own(run: RunTrace, round: Round) -> Iterator[Problem]:
         return
     yield _same(
         run, others, "the same bytes", "SHA-256 of the two detail logs is equal", run.digest,
-        _lowered(run, others),
+        _case(run, others),
     )  # fmt: skip
 
 
@@ -111,7 +112,7 @@ def _same(
     what: str,
     formula: str,
     mark: str | None,
-    severity: Severity | None = None,
+    case: str | None = None,
 ) -> Problem:
     other = others[0]
     more = f" and {len(others) - 1} more" if len(others) > 1 else ""
@@ -119,7 +120,7 @@ def _same(
     line = run.lines.get("result_mean_latency_ns") or run.lines.get("test_datetime")
     return Problem(
         f"found {what} as in {other.path}{more}{kinds}; expected a log of its own", path=run.path, line=line,
-        found=[o.path for o in others[:_FAR]], required="a log of its own", severity=severity,
+        found=[o.path for o in others[:_FAR]], required="a log of its own", case=case,
         evidence=evidence(
             formula, "certain",
             {"this log": run.path, "other log": other.path, "value": mark,
@@ -178,7 +179,7 @@ def content_of_its_own(run: RunTrace, round: Round) -> Iterator[Problem]:
         )  # fmt: skip
 
 
-@rule("R307", ERROR)
+@rule("R307", ERROR, cases=_CASES)
 def process_of_its_own(run: RunTrace, round: Round) -> Iterator[Problem]:
     """No two runs were made by the same process at the same millisecond.
 
@@ -200,7 +201,7 @@ def process_of_its_own(run: RunTrace, round: Round) -> Iterator[Problem]:
         f"found pid {pid}, test_datetime {when} and power_begin {begin}, as in {other.path}; expected a "
         "process or a time of its own",
         path=run.path, line=line, found=[o.path for o in others[:_FAR]],
-        required="a process or a time of its own", severity=_lowered(run, others),
+        required="a process or a time of its own", case=_case(run, others),
         evidence=evidence(
             "(pid, test_datetime, power_begin) differ between runs", "certain",
             {"this log": run.path, "other log": other.path, "pid": pid, "test_datetime": when,
@@ -508,7 +509,7 @@ def one_run_for_several(run: RunTrace, round: Round) -> Iterator[Problem]:
             return
 
 
-@rule("R321", NOTE)
+@rule("R321", NOTE, cases={"far": WARNING})
 def moved_since(result: ResultTrace, round: Round) -> Iterator[Problem]:
     """How far a result moved since the earlier round's report.
 
@@ -532,12 +533,12 @@ def moved_since(result: ResultTrace, round: Round) -> Iterator[Problem]:
         raise NotJudged
     change = (now / before - 1) * 100
     same = now == before
-    severity = WARNING if same or abs(change) > 15 else None
+    case = "far" if same or abs(change) > 15 else None
     what = "exactly as much" if same else f"{abs(change):,.2f}% {'more' if change > 0 else 'less'}"
     yield Problem(
         f"found {pair(now, before, '')[0]} {result.unit}, {what} than "
         f"{pair(now, before, '')[1]} {result.unit} in {field.old.round or 'the earlier report'}",
-        path=result.detail_path, line=result.line, found=now, required=before, severity=severity,
+        path=result.detail_path, line=result.line, found=now, required=before, case=case,
         evidence=evidence(
             "metric now / metric then", "low" if not same else "high",
             {"now": now, field.old.round or "then": before, "change %": float(f"{change:.4g}"),

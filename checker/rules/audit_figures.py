@@ -11,16 +11,14 @@ import math
 from collections.abc import Iterator
 
 from checker import loadgen_keys as keys
-from checker.audit.evidence import Look, evidence
-from checker.audit.figures import tokens_per_sample
-from checker.model import ComplianceRun, PerformanceRun, Result, Run
+from checker.audit.evidence import evidence
+from checker.consistency import exact_tokens_per_sample
+from checker.model import ComplianceRun, PerformanceRun, Result
 from checker.parse.detail import DetailLog
 from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
-from checker.wording import number, quantity
+from checker.rules.audit_run import QUOTIENT, measured_log
+from checker.wording import number, quantity, rounded
 from schemas.round import Round
-
-_QUOTIENT = 2e-5
-"""LoadGen prints doubles with six significant digits; a quotient of two such needs twice that."""
 
 FIRST_TOKEN_MEAN = "result_first_token_mean_latency_ns"
 PER_TOKEN_MEAN = "result_time_to_output_token_mean"
@@ -28,14 +26,6 @@ MEAN_LATENCY = "result_mean_latency_ns"
 
 _LEAST_QUERIES = 500
 """Fewer queries than this do not make a distribution."""
-
-
-def _measured(run: Run, detail: DetailLog, *scenarios: str) -> Look:
-    if detail.format != "mllog" or run.mode not in ("PerformanceOnly", "SubmissionRun"):
-        raise NotJudged
-    if scenarios and run.scenario not in scenarios:
-        raise NotJudged
-    return Look(detail)
 
 
 _TOKEN_TIME = (0.93, 1.03)
@@ -55,9 +45,9 @@ def token_times_add_up(
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen results.cc: latency, TTFT and TPOT of every query; published v4.1 to v6.1.
     """
-    look = _measured(run, detail, "Server")
+    look = measured_log(run, "Server")
     count = look.integer(keys.QUERY_COUNT)
-    tokens = tokens_per_sample(detail, run.scenario)
+    tokens = exact_tokens_per_sample(detail)
     mean, first = look.number(MEAN_LATENCY), look.number(FIRST_TOKEN_MEAN)
     each = look.number(PER_TOKEN_MEAN)
     if None in (count, tokens, mean, first, each):
@@ -97,15 +87,15 @@ def token_throughput_follows(
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen results.cc: result_token_throughput; published v4.1 to v6.1.
     """
-    look = _measured(run, detail, "Server")
-    tokens = tokens_per_sample(detail, run.scenario)
+    look = measured_log(run, "Server")
+    tokens = exact_tokens_per_sample(detail)
     stated = look.number(keys.TOKEN_THROUGHPUT)
     mean = look.number(MEAN_LATENCY)
     look.number(keys.COMPLETED_TOKENS_PER_SECOND), look.number(keys.COMPLETED_SAMPLES_PER_SECOND)
     if not tokens or not stated or not mean:
         raise NotJudged
     expected = tokens / mean
-    if abs(stated / expected - 1) > 5 * _QUOTIENT:
+    if abs(stated / expected - 1) > 5 * QUOTIENT:
         yield Problem(
             f"{keys.TOKEN_THROUGHPUT} is {quantity(stated * 1e9, 'tokens/s')} per query; the token "
             f"rate, the sample rate and the mean latency give {quantity(expected * 1e9, 'tokens/s')}",
@@ -145,12 +135,12 @@ def clocks_of_one_run(
     low, high = _CLOCK_ROOM_S
     if not low <= difference <= high:
         yield Problem(
-            f"the log's clock ran {quantity(round_to_ms(inside), 's')} from "
+            f"the log's clock ran {quantity(rounded(inside), 's')} from "
             f"{keys.GENERATED_QUERY_COUNT} to power_end, power_begin and power_end are "
-            f"{quantity(round_to_ms(run.lasted), 's')} apart; expected {low:g} to {high:g} s more",
+            f"{quantity(rounded(run.lasted), 's')} apart; expected {low:g} to {high:g} s more",
             path=run.detail_path,
             line=end.line,
-            found=round_to_ms(difference),
+            found=rounded(difference),
             required=[low, high],
             case="stretched" if abs(difference) > 0.02 * run.lasted + 1 else None,
             evidence=evidence(
@@ -164,11 +154,6 @@ def clocks_of_one_run(
                 {keys.POWER_END: end.line, keys.GENERATED_QUERY_COUNT: begin.line},
             ),
         )
-
-
-def round_to_ms(seconds: float) -> float:
-    """Seconds without false digits."""
-    return float(f"{seconds:.3f}")
 
 
 _BUSY = {"SingleStream": 0.85, "MultiStream": 0.4}
@@ -190,7 +175,7 @@ def queries_fill_the_run(
     """
     if run.scenario not in _BUSY:
         raise NotJudged
-    look = _measured(run, detail)
+    look = measured_log(run)
     count, mean = look.integer(keys.QUERY_COUNT), look.number(MEAN_LATENCY)
     if not count or not mean or not run.lasted or run.lasted < 5:
         raise NotJudged
@@ -199,7 +184,7 @@ def queries_fill_the_run(
     if share < least:
         yield Problem(
             f"{quantity(count, 'query')} with a mean latency of {quantity(mean / 1e6, 'ms')} fill "
-            f"{share:.1%} of {quantity(round_to_ms(run.lasted), 's')} between power_begin and "
+            f"{share:.1%} of {quantity(rounded(run.lasted), 's')} between power_begin and "
             f"power_end; expected at least {least:.0%}",
             path=run.detail_path,
             line=detail.line(MEAN_LATENCY),
@@ -230,7 +215,7 @@ def overlatency_fits_tail(
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen results.cc: overlatency_query_count; published rounds.
     """
-    look = _measured(run, detail, "Server")
+    look = measured_log(run, "Server")
     count, over = look.integer(keys.QUERY_COUNT), look.integer(keys.OVERLATENCY_COUNT)
     limit = look.number(keys.TARGET_LATENCY)
     p99 = look.number("result_99.00_percentile_latency_ns")
@@ -283,7 +268,7 @@ def percentiles_in_proportion(
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen results.cc: percentiles; published rounds.
     """
-    look = _measured(run, detail, "SingleStream", "MultiStream", "Server")
+    look = measured_log(run, "SingleStream", "MultiStream", "Server")
     count = look.integer(keys.QUERY_COUNT)
     p95, p97, p99 = (
         look.number(f"result_{p}_percentile_latency_ns") for p in ("95.00", "97.00", "99.00")
@@ -344,7 +329,7 @@ def accuracy_run_as_stopwatch(
     low, high = _SECOND_STOPWATCH
     if not low <= ratio <= high:
         yield Problem(
-            f"the accuracy run took {quantity(round_to_ms(seconds), 's')} for {number(queries)} "
+            f"the accuracy run took {quantity(rounded(seconds), 's')} for {number(queries)} "
             f"queries, {number(ratio)} times what the performance run's mean latency of "
             f"{quantity(mean / 1e6, 'ms')} gives; expected {low:g} to {high:g} times",
             path=run.detail_path,

@@ -31,7 +31,7 @@ from schemas.load import load_round
 from schemas.round import Round
 
 _REL = 1e-5
-_QUOTIENT = 2e-5
+QUOTIENT = 2e-5
 """LoadGen prints doubles with six significant digits; a quotient of two such needs twice that."""
 _CLOCK_NS = 5e6
 """power_begin and power_end are written in whole milliseconds, a little outside the run."""
@@ -51,7 +51,7 @@ def _log(run: Run) -> DetailLog:
     return detail
 
 
-def _measured(run: Run, *scenarios: str) -> Look:
+def measured_log(run: Run, *scenarios: str) -> Look:
     """The log of a run that measured performance, in one of the scenarios (any, if none named)."""
     detail = _log(run)
     if run.mode not in ("PerformanceOnly", "SubmissionRun"):
@@ -113,7 +113,7 @@ def min_queries_follow(run: PerformanceRun | ComplianceRun, round: Round) -> Ite
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen results.cc: queries >= min_query_count and samples >= min_sample_count.
     """
-    look = _measured(run)
+    look = measured_log(run)
     count = look.integer("result_query_count")
     stated = look.boolean("result_min_queries_met")
     least = look.integer("effective_min_query_count")
@@ -138,7 +138,7 @@ def min_duration_follows(run: PerformanceRun | ComplianceRun, round: Round) -> I
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen results.cc: the longest latency (Offline) or the time of the last query.
     """
-    look = _measured(run)
+    look = measured_log(run)
     stated = look.boolean("result_min_duration_met")
     least = look.number("effective_min_duration_ms")
     count = look.integer("result_query_count")
@@ -164,7 +164,7 @@ def min_duration_follows(run: PerformanceRun | ComplianceRun, round: Round) -> I
         formula = "power_end - power_begin >= min_duration"
         if not round.number or round.number < (2, 0):
             raise NotJudged
-    if lasted is None or abs(lasted / 1e6 - least) <= 5 + _QUOTIENT * least:
+    if lasted is None or abs(lasted / 1e6 - least) <= 5 + QUOTIENT * least:
         raise NotJudged
     met = lasted / 1e6 >= least
     # MultiStream's clock runs on until the last answer came.
@@ -183,7 +183,7 @@ def offline_rate_by_clock(run: PerformanceRun | ComplianceRun, round: Round) -> 
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen loadgen.cc (power_begin, power_end) and results.cc (samples per second).
     """
-    look = _measured(run, "Offline")
+    look = measured_log(run, "Offline")
     rate = look.number("result_samples_per_second")
     per_query = look.integer("generated_samples_per_query")
     seconds = run.lasted
@@ -220,7 +220,7 @@ def single_stream_by_clock(run: PerformanceRun | ComplianceRun, round: Round) ->
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen results.cc: mean latency, rate with overhead; loadgen.cc: power interval.
     """
-    look = _measured(run, "SingleStream")
+    look = measured_log(run, "SingleStream")
     count = look.integer("result_query_count")
     mean = look.number("result_mean_latency_ns")
     longest = look.number("result_max_latency_ns")
@@ -231,14 +231,14 @@ def single_stream_by_clock(run: PerformanceRun | ComplianceRun, round: Round) ->
         raise NotJudged
     lasted = seconds * 1e9
     total = mean * count
-    if total > lasted + _CLOCK_NS * 4 + _QUOTIENT * lasted + count:
+    if total > lasted + _CLOCK_NS * 4 + QUOTIENT * lasted + count:
         yield _contradiction(
             run, look, "result_mean_latency_ns", mean, lasted / count,
             f"{seconds:,.3f} s between power_begin and power_end / {number(count)} queries (at most)",
         )  # fmt: skip
     if rate:
         issued = (count - 1) * 1e9 / rate
-        room = longest + _CLOCK_NS * 4 + _QUOTIENT * lasted + 0.002 * lasted
+        room = longest + _CLOCK_NS * 4 + QUOTIENT * lasted + 0.002 * lasted
         if abs(lasted - issued) > room:
             yield _contradiction(
                 run, look, "result_qps_with_loadgen_overhead", rate, (count - 1) / seconds,
@@ -254,7 +254,7 @@ def server_by_clock(run: PerformanceRun | ComplianceRun, round: Round) -> Iterat
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen results.cc: scheduled and completed rates; loadgen.cc: power interval.
     """
-    look = _measured(run, "Server")
+    look = measured_log(run, "Server")
     count = look.integer("result_query_count")
     scheduled = look.number("result_scheduled_samples_per_sec")
     completed = look.number("result_completed_samples_per_sec")
@@ -289,7 +289,7 @@ def constraints_follow(run: PerformanceRun | ComplianceRun, round: Round) -> Ite
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen results.cc: PerfConstraintsMet.
     """
-    look = _measured(run, "Server")
+    look = measured_log(run, "Server")
     stated = look.boolean("result_perf_constraints_met")
     if stated is None:
         raise NotJudged
@@ -329,7 +329,7 @@ def early_stopping_text(run: PerformanceRun | ComplianceRun, round: Round) -> It
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen early_stopping.cc: I_p(h, t + 1) <= 0.01; inference_rules.adoc, "Early stopping".
     """
-    look = _measured(run, "SingleStream", "MultiStream")
+    look = measured_log(run, "SingleStream", "MultiStream")
     count, percentile = _early_stopping(look)
     for key in ("early_stopping_result", "early_stopping_ttft_result"):
         said = look.text(key)
@@ -368,7 +368,7 @@ def early_stopping_estimate(run: PerformanceRun | ComplianceRun, round: Round) -
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen early_stopping.cc and results.cc: sorted[n - t]; percentiles are sorted[n * p].
     """
-    look = _measured(run, "SingleStream", "MultiStream")
+    look = measured_log(run, "SingleStream", "MultiStream")
     count, percentile = _early_stopping(look)
     if run.scenario == "MultiStream":
         families = [("result_{}_percentile_per_query_latency_ns", "result_{}_query_latency_ns")]
@@ -421,7 +421,7 @@ def early_stopping_server(run: PerformanceRun | ComplianceRun, round: Round) -> 
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen early_stopping.cc and results.cc: result_overlatency_query_count.
     """
-    look = _measured(run, "Server")
+    look = measured_log(run, "Server")
     if look.boolean("requested_use_token_latencies"):
         raise NotJudged
     count, percentile = _early_stopping(look)
@@ -463,7 +463,7 @@ def early_stopping_second(run: PerformanceRun | ComplianceRun, round: Round) -> 
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen results.cc: early_stopping_latency_ms; early stopping at confidence 0.99.
     """
-    look = _measured(run, "SingleStream")
+    look = measured_log(run, "SingleStream")
     count, _ = _early_stopping(look)
     estimate = look.integer("early_stopping_latency_ms")
     if estimate is None or look.boolean("requested_use_token_latencies"):
@@ -557,7 +557,7 @@ def offline_samples_follow(run: PerformanceRun | ComplianceRun, round: Round) ->
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen test_settings_internal.cc: max(min_query_count, 1.1 * min_duration * rate).
     """
-    look = _measured(run, "Offline")
+    look = measured_log(run, "Offline")
     samples = look.integer("effective_samples_per_query")
     rate = look.number("requested_offline_expected_qps")
     least = look.integer("requested_min_query_count")
@@ -587,7 +587,7 @@ def offline_padding_follows(run: PerformanceRun | ComplianceRun, round: Round) -
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen loadgen.cc, GenerateQueries: sample_concatenate_permutation.
     """
-    look = _measured(run, "Offline")
+    look = measured_log(run, "Offline")
     samples = look.integer("effective_samples_per_query")
     generated = look.integer("generated_samples_per_query")
     if samples is None or generated is None:
@@ -949,7 +949,7 @@ def first_token_within_latency(
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen results.cc: first-token and sample latencies of the same queries.
     """
-    look = _measured(run)
+    look = measured_log(run)
     if not look.boolean("requested_use_token_latencies"):
         raise NotJudged
     pairs = [
@@ -985,7 +985,7 @@ def mean_within_percentiles(run: PerformanceRun | ComplianceRun, round: Round) -
     Source: LoadGen results.cc. Its sum of Offline's latencies can wrap around at 2^64 ns: such
     means are tried with every whole wrap added.
     """
-    look = _measured(run)
+    look = measured_log(run)
     queries = counted(look.detail, "result_query_count") or 0
     per_query = counted(look.detail, "generated_samples_per_query") or 1
     for template, ends in _FAMILIES:
@@ -1111,7 +1111,7 @@ def summary_alone(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator
     Source: LoadGen results.cc: samples / longest latency, 1e9 / mean latency, percentiles in order.
     """
     summary = run.summary
-    _measured(run)
+    measured_log(run)
     if summary is None or run.detail is None:
         raise NotJudged
 
@@ -1142,7 +1142,7 @@ def summary_alone(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator
             stated("result_completed_samples_per_sec"),
             stated("result_scheduled_samples_per_sec"),
         )
-        if done and due and done > due * (1 + _QUOTIENT) + 0.01:
+        if done and due and done > due * (1 + QUOTIENT) + 0.01:
             yield _alone(
                 run, "result_completed_samples_per_sec", done, due, "the scheduled rate (at most)"
             )
@@ -1184,7 +1184,7 @@ def tokens_per_sample(result: Result, round: Round) -> Iterator[Problem]:
     stated = text.first("TOKENS_PER_SAMPLE") if "TOKENS_PER_SAMPLE" in gates else None
     if stated is None or not stated.value:
         raise NotJudged
-    look = _measured(run, "Offline", "Server")
+    look = measured_log(run, "Offline", "Server")
     tokens = look.number(
         "result_tokens_per_second"
         if run.scenario == "Offline"
@@ -1224,7 +1224,7 @@ def rate_as_scheduled(run: PerformanceRun | ComplianceRun, round: Round) -> Iter
     Fix: nothing; R205 compares the rate with the replayed schedule, which is exact.
     Source: LoadGen loadgen.cc: exponential waiting times; five standard deviations are granted.
     """
-    look = _measured(run, "Server")
+    look = measured_log(run, "Server")
     count = look.integer("result_query_count")
     scheduled, target = (
         look.number("result_scheduled_samples_per_sec"),

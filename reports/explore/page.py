@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import base64
 import gzip
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from typing import Any
 
 import msgspec
 
 from reports.escape import visible
 from reports.explore.rows import COLUMNS, Row
+from reports.page import asset, environment, policy_hash
 
 _NUMBERS = frozenset(
     field.name
@@ -31,26 +30,22 @@ def render(rows: Sequence[Row], links: Mapping[str, str] | None = None) -> str:
 
     links: for a round, the address before a result's path, so that a result links to its files.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    env = Environment(
-        loader=PackageLoader("reports", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    style, script = (_template(name) for name in ("explore.css", "explore.js"))
+    style, script = (asset(name) for name in ("explore.css", "explore.js"))
     rounds = sorted({row.round for row in rows}, key=_order)
-    html = env.get_template("explore.html").render(
-        style=Markup(style),
-        script=Markup(script),
-        style_hash=_hash(style),
-        script_hash=_hash(script),
-        data=Markup(packed(rows, rounds, links or {})),
-        count=f"{len(rows):,}",
-        rounds=[visible(name) for name in rounds],
+    html = (
+        environment()
+        .get_template("explore.html")
+        .render(
+            style=Markup(style),
+            script=Markup(script),
+            style_hash=policy_hash(style),
+            script_hash=policy_hash(script),
+            data=Markup(packed(rows, rounds, links or {})),
+            count=f"{len(rows):,}",
+            rounds=[visible(name) for name in rounds],
+        )
     )
     return f"{html.rstrip()}\n"
 
@@ -85,13 +80,3 @@ def _safe(value: Any) -> Any:
     if isinstance(value, str):
         return visible(value)
     return [visible(text) for text in value] if isinstance(value, tuple) else value
-
-
-def _template(name: str) -> str:
-    place = resources.files("reports") / "templates" / name
-    return place.read_text(encoding="utf-8").strip()
-
-
-def _hash(text: str) -> str:
-    digest = hashlib.sha256(text.encode("utf-8")).digest()
-    return f"sha256-{base64.b64encode(digest).decode('ascii')}"

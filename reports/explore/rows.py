@@ -8,7 +8,6 @@ may be compared at all.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -94,7 +93,6 @@ _SCENARIOS = {
     "".join(c for c in name.lower() if c.isalpha()): name
     for name in ("SingleStream", "MultiStream", "Server", "Offline", "Interactive")
 }
-_LATENCY = re.compile(r"^(?:latency \()?(ms|s)\b", re.IGNORECASE)
 _JOULES = {"millijoules": 1000.0, "joules": 1.0}
 
 
@@ -136,10 +134,10 @@ def _row(
     metric = result.metric
     unit = metric.unit if metric is not None else None
     value = metric.value if metric is not None else None
-    latency = _LATENCY.match(unit or "")
+    latency = figures.latency_unit(unit)
     rate = value
     if latency is not None and value is not None:
-        rate = (1000.0 if latency[1].lower() == "ms" else 1.0) / value if value > 0 else None
+        rate = (1000.0 if latency == "ms" else 1.0) / value if value > 0 else None
     watts, joules = _power(result)
     limits = result.limits
     comparing = [

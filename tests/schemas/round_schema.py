@@ -137,7 +137,6 @@ DESCRIPTIONS = {
         "energy_scenarios": "Scenarios whose power metric is an energy.",
         "energy_per": "What the energy is divided by.",
         "drop_zero_watts": "Samples of 0 W and less are left out of the mean.",
-        "mandatory": "False where the round ran these checks only on request.",
     },
     "Benchmark": {
         "task": "What the model does.",

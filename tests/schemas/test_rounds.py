@@ -315,7 +315,7 @@ def test_scenarios_are_sane(round_: Round) -> None:
                 assert rules.percentile in (0.9, 0.97, 0.99, 0.999), where
             if scenario == "Server" and rules.ttft_ms is None:
                 assert rules.target_latency_ns, where
-            if round_.power != type(round_.power)(mandatory=False) or round_.name == "demo":
+            if round_.power != type(round_.power)() or round_.name == "demo":
                 assert rules.power_unit, where
 
 

@@ -17,11 +17,10 @@ from checker.rules.power.records import (
     SERVER,
     exchange,
     has_power,
-    rounded,
     testing_value,
     while_measured,
 )
-from checker.wording import number, quantity, shown
+from checker.wording import number, quantity, rounded, shown
 from schemas.round import Round
 
 _UNCERTAIN = re.compile(r"^WARNING: Uncertainty ([\d.]+)%, which is above ([\d.]+)% limit")

@@ -96,11 +96,6 @@ def sources_digest(sources: dict[str, Any]) -> str:
     return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
-def rounded(value: float) -> float:
-    """A value for a report, without digits that mean nothing."""
-    return float(f"{value:.3f}")
-
-
 def round_ms(value: float) -> float:
     """Milliseconds as a reader needs them."""
     return float(f"{value:.0f}")

@@ -14,9 +14,8 @@ from checker.rule import ERROR, NOTE, WARNING, Problem, rule
 from checker.rules.power.records import (
     SAMPLES,
     has_power,
-    rounded,
 )
-from checker.wording import number, quantity
+from checker.wording import number, quantity, rounded
 from schemas.round import Round
 
 _MAX_GAP_S = 5.0

@@ -21,12 +21,11 @@ from checker.rules.power.records import (
     number_of,
     phases,
     round_ms,
-    rounded,
     sources_digest,
     while_measured,
 )
 from checker.rules.structure.entries import listed
-from checker.wording import number, quantity, shown
+from checker.wording import number, quantity, rounded, shown
 from schemas.power import load_power
 from schemas.round import Round
 
