@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from runner.backends import preflight
-from runner.backends.trt_memory import library_version, resolve
+from runner.backends.trt.memory import library_version, resolve
 from runner.benchmarks import benchmark_names, get_benchmark
 from runner.errors import RunnerError
 from runner.gpu import Gpu, Gpus, power, read_gpus
@@ -140,7 +140,7 @@ def _tried(name: str, look: Callable[[], str]) -> Item:
 
 
 def _tensorrt() -> Item:
-    from runner.backends.trt_api import load_tensorrt
+    from runner.backends.trt.api import load_tensorrt
 
     return _tried("TensorRT", lambda: load_tensorrt().__version__)
 
@@ -286,7 +286,7 @@ def refusal(place: Path) -> str:
     """Why TensorRT would not take a quantised model (a file or folder); "" where it would."""
     import onnx
 
-    from runner.backends.trt_int8 import is_quantized, to_symmetric
+    from runner.backends.trt.int8 import is_quantized, to_symmetric
 
     for path in sorted(place.glob("*.onnx")) if place.is_dir() else [place]:
         if not path.is_file():

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 BACKENDS = {
     "onnxruntime": "runner.backends.onnxrt:OnnxRuntime",
-    "tensorrt": "runner.backends.trt:TensorRT",
+    "tensorrt": "runner.backends.trt.backend:TensorRT",
     "kserve": "runner.backends.kserve:KServe",
     "dummy": "runner.backends.dummy:Dummy",
 }

@@ -10,7 +10,7 @@ import pytest
 
 from tests.gpu.check import COLUMNS, Line, difference, main, table
 
-FAKE = "tests.runner.fake_trt:FakeTensorRT"
+FAKE = "tests.runner.trt.fake:FakeTensorRT"
 
 
 def test_a_row_of_everything(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from runner.backends import make_backend, preflight
-from runner.backends.trt_memory import open_memory, resolve
+from runner.backends.trt.memory import open_memory, resolve
 from runner.benchmarks.digits import DIGITS
 from runner.errors import BackendError
 from runner.gpu import read_gpus

@@ -19,8 +19,8 @@ import onnx
 import onnxruntime
 from onnx import numpy_helper
 
-from runner.backends.trt import TensorRT
-from runner.backends.trt_memory import HostMemory, Memory
+from runner.backends.trt.backend import TensorRT
+from runner.backends.trt.memory import HostMemory, Memory
 
 MAGIC = b"fake engine\n"
 _TYPES = {"float32": "FLOAT", "float16": "HALF", "int64": "INT64", "int32": "INT32"}
@@ -351,7 +351,7 @@ def write(address: int, value: np.ndarray[Any, Any]) -> None:
 
 
 class FakeTensorRT(TensorRT):
-    """The real backend on the fake module; a test names it `tests.runner.fake_trt:FakeTensorRT`."""
+    """The real backend on the fake module; a test names it `tests.runner.trt.fake:FakeTensorRT`."""
 
     def __init__(self, gpus: int = 1, version: str = "11.4.0.106", **options: Any) -> None:
         super().__init__(**options)

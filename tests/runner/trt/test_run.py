@@ -14,7 +14,7 @@ from runner.benchmarks.digits import DIGITS
 from runner.logs import ACCURACY
 from runner.settings import Mode
 
-BACKEND = "tests.runner.fake_trt:FakeTensorRT"
+BACKEND = "tests.runner.trt.fake:FakeTensorRT"
 
 
 def job(scenario: str, mode: Mode, cache: Path, **more: Any) -> Job:

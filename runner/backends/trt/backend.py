@@ -1,10 +1,6 @@
 """TensorRT on NVIDIA GPUs: the same ONNX files, built into engines.
 
-    backend="tensorrt", backend_options={"precision": "fp16", "devices": "all"}
-
-Precision lives in the ONNX file, which is how TensorRT 10 and 11 both take it.  See `trt_plan`
-(what is built), `trt_model` (the file), `trt_builder`, `trt_cache`, `trt_session` (an engine),
-`trt_memory` (device memory) and `trt_pipeline` (how batches flow).
+backend="tensorrt", backend_options={"precision": "fp16", "devices": "all"}
 """
 
 from __future__ import annotations
@@ -16,23 +12,23 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runner.backends.trt_api import Messages, TensorRtApi, load_tensorrt, messages_of
-from runner.backends.trt_cache import EngineCache, default_folder
-from runner.backends.trt_memory import (
+from runner.backends.trt.api import Messages, TensorRtApi, load_tensorrt, messages_of
+from runner.backends.trt.cache import EngineCache, default_folder
+from runner.backends.trt.memory import (
     CHOICES,
     Memory,
     device_count,
     library_version,
     open_memory,
 )
-from runner.backends.trt_plan import PRECISIONS, EnginePlan, engine_facts, make_plan
+from runner.backends.trt.plan import PRECISIONS, EnginePlan, engine_facts, make_plan
 from runner.errors import BackendError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from runner.backends.trt_model import Prepared
-    from runner.backends.trt_pipeline import Pipeline
+    from runner.backends.trt.model import Prepared
+    from runner.backends.trt.pipeline import Pipeline
     from runner.benchmarks.base import Benchmark
     from runner.datasets import Dataset
 
@@ -56,7 +52,7 @@ class TensorRT:
         graphs: replay full batches as CUDA graphs.
         workspace_mib: most device memory a layer may use while it runs; 0: TensorRT's own limit.
         optimization_level: 0 (fast build) to 5 (fast engine).
-        cache: folder for engines; None: `trt_cache.default_folder()`.
+        cache: folder for engines; None: `cache.default_folder()`.
 
     Attributes:
         notes: what happened in `load` that a reader should know (why an engine was built, what
@@ -133,8 +129,8 @@ class TensorRT:
             )
         trt = self._library()
         numbers = _device_numbers(self._devices, self._count())
-        from runner.backends.trt_model import prepare
-        from runner.backends.trt_pipeline import Spread
+        from runner.backends.trt.model import prepare
+        from runner.backends.trt.pipeline import Spread
 
         cache = EngineCache(self._cache or default_folder())
         self.notes = []
@@ -170,7 +166,7 @@ class TensorRT:
         plan: EnginePlan,
         cache: EngineCache,
     ) -> Pipeline:
-        from runner.backends.trt_pipeline import Pipeline
+        from runner.backends.trt.pipeline import Pipeline
 
         memory = self._open(number)
         try:
@@ -197,7 +193,7 @@ class TensorRT:
         plan: EnginePlan,
         cache: EngineCache,
     ) -> Any:
-        from runner.backends.trt_session import EngineSession
+        from runner.backends.trt.session import EngineSession
 
         messages = messages_of(trt)
         messages.forget()
@@ -235,7 +231,7 @@ class TensorRT:
         cache: EngineCache,
         reason: str,
     ) -> bytes:
-        from runner.backends.trt_builder import build
+        from runner.backends.trt.builder import build
 
         self._say(f"building the engine: {reason}")
         began, told = time.monotonic(), 0.0

@@ -22,9 +22,9 @@ from typing import Any
 
 import pytest
 
-from runner.backends import trt_api
-from runner.backends.trt_memory import BindingsMemory
-from tests.runner import fake_trt
+from runner.backends.trt import api
+from runner.backends.trt.memory import BindingsMemory
+from tests.runner.trt import fake
 
 VERSIONS = {
     "10.0.1": ("tensorrt_cu12_bindings", 10),
@@ -60,7 +60,7 @@ print(json.dumps(told))
 def used() -> dict[str, set[str]]:
     """Class of TensorRT to the names of it that the backend uses."""
     result = {}
-    for name, thing in vars(trt_api).items():
+    for name, thing in vars(api).items():
         if name.endswith("Api") and inspect.isclass(thing):
             names = set(getattr(thing, "__annotations__", {}))
             names |= {key for key in vars(thing) if not key.startswith("_")}
@@ -148,24 +148,24 @@ def test_the_contract_is_not_empty() -> None:
 
 
 def test_only_the_contract_is_used() -> None:
-    """Nothing but `trt_api` imports TensorRT, so the type checker sees every use of it."""
-    for path in Path(trt_api.__file__).parent.glob("trt*.py"):
+    """Nothing but `api` imports TensorRT, so the type checker sees every use of it."""
+    for path in Path(api.__file__).parent.glob("*.py"):
         text = path.read_text(encoding="utf-8")
-        if path.name != "trt_api.py":
+        if path.name != "api.py":
             assert "import tensorrt" not in text and 'import_module("tensorrt' not in text
 
 
 def test_the_played_tensorrt_has_the_names_too() -> None:
     classes = {
-        "Builder": fake_trt.Builder,
-        "IBuilderConfig": fake_trt.Config,
-        "INetworkDefinition": fake_trt.Network,
-        "OnnxParser": fake_trt.OnnxParser,
-        "IOptimizationProfile": fake_trt.Profile,
-        "Runtime": fake_trt.Runtime,
-        "ICudaEngine": fake_trt.Engine,
-        "IExecutionContext": fake_trt.Context,
-        "IHostMemory": fake_trt.HostBytes,
+        "Builder": fake.Builder,
+        "IBuilderConfig": fake.Config,
+        "INetworkDefinition": fake.Network,
+        "OnnxParser": fake.OnnxParser,
+        "IOptimizationProfile": fake.Profile,
+        "Runtime": fake.Runtime,
+        "ICudaEngine": fake.Engine,
+        "IExecutionContext": fake.Context,
+        "IHostMemory": fake.HostBytes,
     }
     names = used()
     for owner, thing in classes.items():

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runner.backends.trt_api import IProgressMonitorApi, Messages, TensorRtApi
-from runner.backends.trt_plan import EnginePlan
+from runner.backends.trt.api import IProgressMonitorApi, Messages, TensorRtApi
+from runner.backends.trt.plan import EnginePlan
 from runner.errors import BackendError
 
 # Phase, steps done, steps in all; False ends the build.

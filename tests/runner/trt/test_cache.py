@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from runner.backends.trt_cache import EngineCache, default_folder
-from runner.backends.trt_plan import cache_key
+from runner.backends.trt.cache import EngineCache, default_folder
+from runner.backends.trt.plan import cache_key
 from runner.errors import BackendError
 
 FACTS: dict[str, Any] = {

@@ -11,15 +11,15 @@ import pytest
 
 from runner.backends import make_backend, open_backend, preflight
 from runner.backends.onnxrt import OnnxRuntime
-from runner.backends.trt import TensorRT
-from runner.backends.trt_api import load_tensorrt, messages_of, version_tuple
-from runner.backends.trt_builder import build
-from runner.backends.trt_memory import HostMemory
-from runner.backends.trt_plan import EnginePlan, make_plan
+from runner.backends.trt.api import load_tensorrt, messages_of, version_tuple
+from runner.backends.trt.backend import TensorRT
+from runner.backends.trt.builder import build
+from runner.backends.trt.memory import HostMemory
+from runner.backends.trt.plan import EnginePlan, make_plan
 from runner.benchmarks import open_benchmark
 from runner.benchmarks.digits import DIGITS
 from runner.errors import BackendError, InferenceError
-from tests.runner.fake_trt import MAGIC, Context, FakeTensorRT, Module
+from tests.runner.trt.fake import MAGIC, Context, FakeTensorRT, Module
 
 FP32 = DIGITS.models["fp32"]
 DATA = DIGITS.make_dataset(None)
@@ -62,7 +62,7 @@ def test_embedded_benchmarks_run_whatever_their_outputs(cache: Path) -> None:
         answers = []
         for backend, options in (
             ("onnxruntime", {"threads": 1}),
-            ("tests.runner.fake_trt:FakeTensorRT", {"cache": str(cache)}),
+            ("tests.runner.trt.fake:FakeTensorRT", {"cache": str(cache)}),
         ):
             made = open_backend(benchmark, backend, options)
             made.load(benchmark, benchmark.models["fp32"], dataset)
@@ -157,7 +157,7 @@ def test_progress_is_told_and_the_build_can_be_ended(cache: Path) -> None:
         told: list[str] = []
         made = open_backend(
             benchmark,
-            "tests.runner.fake_trt:FakeTensorRT",
+            "tests.runner.trt.fake:FakeTensorRT",
             {"cache": str(cache), "max_batch": 2},
             told.append,
         )
@@ -296,9 +296,9 @@ def test_an_old_tensorrt_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_preflight_asks_the_backends_that_have_one() -> None:
     preflight("onnxruntime", {})
-    preflight("tests.runner.fake_trt:FakeTensorRT", {"gpus": 2, "devices": "all"})
+    preflight("tests.runner.trt.fake:FakeTensorRT", {"gpus": 2, "devices": "all"})
     with pytest.raises(BackendError, match="found 2 GPUs"):
-        preflight("tests.runner.fake_trt:FakeTensorRT", {"gpus": 2, "devices": 5})
+        preflight("tests.runner.trt.fake:FakeTensorRT", {"gpus": 2, "devices": 5})
     with pytest.raises(BackendError, match="found backend 'x'"):
         preflight("x", {})
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from runner.backends.trt_api import (
+from runner.backends.trt.api import (
     ICudaEngineApi,
     IExecutionContextApi,
     IOutputAllocatorApi,
     Messages,
     TensorRtApi,
 )
-from runner.backends.trt_memory import Memory
-from runner.backends.trt_plan import EnginePlan, Port
+from runner.backends.trt.memory import Memory
+from runner.backends.trt.plan import EnginePlan, Port
 from runner.errors import BackendError, InferenceError
 
 Shapes = Mapping[str, tuple[int, ...]]

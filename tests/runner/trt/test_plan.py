@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.backends.trt_plan import (
+from runner.backends.trt.plan import (
     EnginePlan,
     Port,
     Profile,

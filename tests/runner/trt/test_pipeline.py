@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.backends.trt_memory import HostMemory
-from runner.backends.trt_pipeline import SETS, Pipeline, Spread
-from runner.backends.trt_plan import EnginePlan, Port, Profile
-from runner.backends.trt_session import Shapes
+from runner.backends.trt.memory import HostMemory
+from runner.backends.trt.pipeline import SETS, Pipeline, Spread
+from runner.backends.trt.plan import EnginePlan, Port, Profile
+from runner.backends.trt.session import Shapes
 from runner.errors import BackendError, InferenceError
-from tests.runner.fake_trt import read, write
+from tests.runner.trt.fake import read, write
 
 IN, OUT = Port("x", (None, 3), "float32"), Port("y", (None, 2), "float32")
 

@@ -12,9 +12,9 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from runner.backends.trt_fp16 import GREATEST, half_of, to_fp16
-from runner.backends.trt_int8 import to_symmetric
-from runner.backends.trt_model import file_digest, has_free_rows, prepare
+from runner.backends.trt.fp16 import GREATEST, half_of, to_fp16
+from runner.backends.trt.int8 import to_symmetric
+from runner.backends.trt.model import file_digest, has_free_rows, prepare
 from runner.benchmarks.base import Tensor
 from runner.benchmarks.digits import DIGITS
 from runner.errors import BackendError

@@ -4,7 +4,7 @@ Inputs and outputs of the model stay float32.  What float16 cannot carry stays f
 quantisation, non-maximum suppression, random numbers, a resize's scales, and numbers that come
 from integers (a size of 100,000 is infinite in float16).
 
-    python -m runner.backends.trt_fp16 model.onnx model_fp16.onnx
+    python -m runner.backends.trt.fp16 model.onnx model_fp16.onnx
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper, shape_inference
 
+from runner.backends.trt.onnx_file import save
 from runner.errors import BackendError
 
 GREATEST = float(np.finfo(np.float16).max)
@@ -268,10 +269,8 @@ def _fill_in_half(node: Any) -> None:
 
 def _lines(arguments: list[str]) -> Iterator[str]:
     if len(arguments) != 2 or arguments[0] == arguments[1]:
-        yield "asked for: python -m runner.backends.trt_fp16 MODEL.onnx NEW.onnx"
+        yield "asked for: python -m runner.backends.trt.fp16 MODEL.onnx NEW.onnx"
         return
-    from runner.backends.trt_model import save
-
     model = onnx.load(arguments[0])
     yield from to_fp16(model)
     save(model, Path(arguments[1]))

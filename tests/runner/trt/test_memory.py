@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runner.backends import trt_memory
-from runner.backends.trt_memory import (
+from runner.backends.trt import memory as trt_memory
+from runner.backends.trt.memory import (
     BindingsMemory,
     HostMemory,
     PyCudaMemory,

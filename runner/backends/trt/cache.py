@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runner.backends.trt_plan import cache_key
+from runner.backends.trt.plan import cache_key
 from runner.errors import BackendError
 
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from runner.backends.trt_memory import Memory
-from runner.backends.trt_plan import split
-from runner.backends.trt_session import Execution, Session, Shapes
+from runner.backends.trt.memory import Memory
+from runner.backends.trt.plan import split
+from runner.backends.trt.session import Execution, Session, Shapes
 from runner.errors import BackendError, InferenceError
 
 if TYPE_CHECKING:

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from runner.backends.trt.onnx_file import ONE_FILE, save
 from runner.errors import BackendError
 
 if TYPE_CHECKING:
     from runner.benchmarks.base import Benchmark
-
-# Protobuf ends at 2 GiB; larger weights stand in a file beside the model.
-_ONE_FILE = 1_500_000_000
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ def prepare(path: Path, benchmark: Benchmark, precision: str, folder: Path) -> P
     """
     import onnx
 
-    from runner.backends.trt_int8 import is_quantized, to_symmetric
+    from runner.backends.trt.int8 import is_quantized, to_symmetric
 
     try:
         model = onnx.load(str(path))
@@ -67,7 +65,7 @@ def prepare(path: Path, benchmark: Benchmark, precision: str, folder: Path) -> P
     notes: list[str] = []
     quantized = is_quantized(model)
     if precision == "fp16":
-        from runner.backends.trt_fp16 import to_fp16
+        from runner.backends.trt.fp16 import to_fp16
 
         if quantized:
             raise BackendError(
@@ -79,7 +77,7 @@ def prepare(path: Path, benchmark: Benchmark, precision: str, folder: Path) -> P
         notes = to_symmetric(model)
     kept = path
     if notes:
-        data = model.SerializeToString() if model.ByteSize() < _ONE_FILE else b""
+        data = model.SerializeToString() if model.ByteSize() < ONE_FILE else b""
         name = hashlib.sha256(data or file_digest(path).encode()).hexdigest()
         kept = folder / f"{path.stem}-{name[:16]}.onnx"
         if not kept.exists():
@@ -176,27 +174,6 @@ def file_digest(path: Path) -> str:
         digest.update(place.encode())
         _add(digest, path.parent / place)
     return digest.hexdigest()
-
-
-def save(model: Any, path: Path) -> None:
-    """Write a model, its weights beside it where one file cannot hold them."""
-    import onnx
-
-    temporary = path.with_name(f".{path.name}.partial")
-    try:
-        if model.ByteSize() < _ONE_FILE:
-            temporary.write_bytes(model.SerializeToString())
-        else:
-            onnx.save(
-                model,
-                str(temporary),
-                save_as_external_data=True,
-                location=f"{path.name}.weights",
-            )
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise BackendError(f"{path}: cannot be written ({error.strerror or error}).") from error
 
 
 def _add(digest: Any, path: Path) -> None:
