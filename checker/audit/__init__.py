@@ -2,5 +2,5 @@
 
 `evidence` writes down what was compared, `replayed` hands a log to `checker.replay`, `traces` is
 what travels from each run to the rules that compare runs, `selection` draws results to audit and
-`join` audits one or several trees. The rules are in ``checker.rules.audit_*``.
+`join` audits one or several trees. The rules are in ``checker.rules.audit``.
 """

@@ -44,7 +44,20 @@ CHECK = (
 )
 """The modules of this package with the rules of a check."""
 
-AUDIT = ("audit_run", "audit_replay", "audit_across", "audit_figures", "audit_copies")
+AUDIT = (
+    "audit.verdicts",
+    "audit.clocks",
+    "audit.early_stopping",
+    "audit.origin",
+    "audit.records",
+    "audit.latencies",
+    "audit.summary",
+    "audit.tokens",
+    "audit.answers",
+    "audit.replay",
+    "audit.copies",
+    "audit.results",
+)
 """Those of family R; a check does not import them."""
 
 

@@ -16,7 +16,6 @@ from schemas.round import Round
 if TYPE_CHECKING:
     from checker.audit.replayed import Records, Replay
 
-# A replay needs numpy, which a plain check does without: it is imported where a rule replays.
 
 _SEQ = re.compile(r"seq_id (\d+)")
 
@@ -26,7 +25,7 @@ def _value(value: object) -> str:
     return value if isinstance(value, str) else shown(value)
 
 
-def _detail(run: Run) -> DetailLog:
+def any_log(run: Run) -> DetailLog:
     if run.detail is None or not run.detail or run.kind == "ranging":
         raise NotJudged
     return run.detail
@@ -42,7 +41,7 @@ def loaded_set_replayed(
     Fix: use the detail log as LoadGen wrote it, and an unaltered LoadGen.
     Source: LoadGen loadgen.cc: mt19937 and std::shuffle of libstdc++ (before and after 11) or libc++.
     """
-    detail = _detail(run)
+    detail = any_log(run)
     from checker.audit import replayed
 
     replay = replayed.replay_of(run)
@@ -60,13 +59,17 @@ def loaded_set_replayed(
         yield Problem(
             f"found {outcome.where} {_value(outcome.found)}; expected {_value(outcome.expected)}, from QSL seed "
             f"{replay.facts.qsl_seed}",
-            path=run.detail_path, line=detail.line("loaded_qsl_set"), found=outcome.found,
+            path=run.detail_path,
+            line=detail.line("loaded_qsl_set"),
+            found=outcome.found,
             required=outcome.expected,
             evidence=look.evidence(
                 "loaded_qsl_set = the first samples of shuffle(0 … total - 1; mt19937(QSL seed)), under "
-                "each of three C++ libraries", "certain", compared=sum(map(len, replay.sets)),
+                "each of three C++ libraries",
+                "certain",
+                compared=sum(map(len, replay.sets)),
             ),
-        )  # fmt: skip
+        )
 
 
 @rule("R202", ERROR, needs="detail", cases={"not replayed": NOTE})
@@ -79,7 +82,7 @@ def schedule_replayed(
     Fix: use the detail log as LoadGen wrote it, and an unaltered LoadGen.
     Source: LoadGen loadgen.cc, GenerateQueries. Schedules of over 30 million queries are not judged.
     """
-    detail = _detail(run)
+    detail = any_log(run)
     from checker.audit import replayed
 
     replay = replayed.replay_of(run)
@@ -90,9 +93,12 @@ def schedule_replayed(
         yield Problem(
             f"found a long schedule, not replayed; expected at most {number(replayed.LIMIT)} queries",
             path=run.detail_path,
-            line=detail.line("generated_query_count"), found=replay.counts, required=f"<= {replayed.LIMIT}",
-            case="not replayed", fix="nothing; the rest of the log was checked",
-        )  # fmt: skip
+            line=detail.line("generated_query_count"),
+            found=replay.counts,
+            required=f"<= {replayed.LIMIT}",
+            case="not replayed",
+            fix="nothing; the rest of the log was checked",
+        )
         return
     if isinstance(outcome, replayed.Disagreement):
         look = Look(detail)
@@ -107,15 +113,18 @@ def schedule_replayed(
         yield Problem(
             f"found {outcome.where} {_value(outcome.found)}; expected {_value(outcome.expected)}, from the "
             f"settings and schedule seed {replay.facts.schedule_seed}",
-            path=run.detail_path, line=detail.line(outcome.where.split()[0]), found=outcome.found,
+            path=run.detail_path,
+            line=detail.line(outcome.where.split()[0]),
+            found=outcome.found,
             required=outcome.expected,
             evidence=look.evidence(
                 "count and length of the waiting times -ln(1 - u) / rate drawn from mt19937(schedule "
-                "seed), in whole nanoseconds" if run.scenario == "Server" else
-                "queries at the target rate until twice the duration and the minimum count are reached",
+                "seed), in whole nanoseconds"
+                if run.scenario == "Server"
+                else "queries at the target rate until twice the duration and the minimum count are reached",
                 "certain",
             ),
-        )  # fmt: skip
+        )
 
 
 @rule("R203", ERROR, needs="detail")
@@ -128,13 +137,13 @@ def query_order_replayed(
     Fix: use the accuracy log as LoadGen wrote it, beside the detail log of the same run.
     Source: LoadGen loadgen.cc, GenerateQueries. Judged from LoadGen 5.0 on.
     """
-    detail = _detail(run)
+    detail = any_log(run)
     from checker.audit import replayed
 
     replay = replayed.replay_of(run)
     if replay.facts.generation is not replayed.Generation.V5:
         raise NotJudged
-    records = _records(run)
+    records = records_of(run)
     # Where the loaded set itself is not the seed's R201 says so, and nothing follows from it.
     outcome = replayed.order_outcome(replay, records.pairs)
     if isinstance(outcome, replayed.NotReplayed):
@@ -151,16 +160,20 @@ def query_order_replayed(
         seq = _SEQ.search(outcome.where)
         yield Problem(
             f"found {outcome.where} {_value(outcome.found)}; expected {_value(outcome.expected)}, from the seeds",
-            path=records.path, line=records.line_of(int(seq[1])) if seq else None,
-            found=outcome.found, required=outcome.expected,
+            path=records.path,
+            line=records.line_of(int(seq[1])) if seq else None,
+            found=outcome.found,
+            required=outcome.expected,
             evidence=look.evidence(
-                "qsl_idx of seq_id = the sample drawn from mt19937(sample index seed)", "certain",
-                records=len(records.pairs), **{"detail log": run.detail_path},
+                "qsl_idx of seq_id = the sample drawn from mt19937(sample index seed)",
+                "certain",
+                records=len(records.pairs),
+                **{"detail log": run.detail_path},
             ),
-        )  # fmt: skip
+        )
 
 
-def _records(run: Run) -> Records:
+def records_of(run: Run) -> Records:
     from checker.audit import replayed
 
     file = replayed.accuracy_log(run)
@@ -181,13 +194,13 @@ def sampling_replayed(run: PerformanceRun | ComplianceRun, round: Round) -> Iter
     Source: LoadGen logging: accuracy_log_rng_seed and accuracy_log_sampling_target. Judged from
     LoadGen 5.0 on.
     """
-    detail = _detail(run)
+    detail = any_log(run)
     from checker.audit import replayed
 
     replay = replayed.replay_of(run)
     if replay.facts.accuracy or replay.facts.generation is not replayed.Generation.V5:
         raise NotJudged
-    records = _records(run)
+    records = records_of(run)
     try:
         outcome = replayed.check_sampling(
             replay.facts, [seq for seq, _ in records.pairs], limit=replayed.LIMIT
@@ -203,14 +216,18 @@ def sampling_replayed(run: PerformanceRun | ComplianceRun, round: Round) -> Iter
         seq = _SEQ.search(outcome.found)
         yield Problem(
             f"{outcome.where}: found {_value(outcome.found)}; expected {_value(outcome.expected)}",
-            path=records.path, line=records.line_of(int(seq[1])) if seq else None,
-            found=outcome.found, required=outcome.expected,
+            path=records.path,
+            line=records.line_of(int(seq[1])) if seq else None,
+            found=outcome.found,
+            required=outcome.expected,
             evidence=look.evidence(
                 "logged seq_ids are those whose draw from mt19937(accuracy log seed) is under the "
-                "sampling rate", "certain", records=len(records.pairs),
+                "sampling rate",
+                "certain",
+                records=len(records.pairs),
                 **{"detail log": run.detail_path},
             ),
-        )  # fmt: skip
+        )
 
 
 @rule("R205", ERROR, needs="detail")
@@ -221,7 +238,7 @@ def scheduled_rate_replayed(run: PerformanceRun | ComplianceRun, round: Round) -
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen results.cc: (queries - 1) / due time of the last query; loadgen.cc.
     """
-    detail = _detail(run)
+    detail = any_log(run)
     if run.scenario != "Server" or detail.format != "mllog":
         raise NotJudged
     look = Look(detail)
@@ -252,13 +269,16 @@ def scheduled_rate_replayed(run: PerformanceRun | ComplianceRun, round: Round) -
             f"found result_scheduled_samples_per_sec {pair(rate, expected)[0]}; expected "
             f"{pair(rate, expected)[1]}: by schedule seed {facts.schedule_seed}, query {number(count)} is due at "
             f"{due_ns / 1e9:,.6f} s",
-            path=run.detail_path, line=detail.line("result_scheduled_samples_per_sec"), found=rate,
+            path=run.detail_path,
+            line=detail.line("result_scheduled_samples_per_sec"),
+            found=rate,
             required=float(f"{expected:.8g}"),
             evidence=look.evidence(
                 "(queries - 1) / due time of the last query drawn from mt19937(schedule seed)",
-                "certain", due_ns=due_ns,
+                "certain",
+                due_ns=due_ns,
             ),
-        )  # fmt: skip
+        )
 
 
 _EXACT = 200_000
@@ -286,46 +306,3 @@ def _last_due(replay: Replay, count: int) -> tuple[float, float]:
     if not due.duration_ns:
         raise NotJudged
     return due.duration_ns, 0.0
-
-
-@rule("R206", ERROR, needs="log_file")
-def accuracy_records_whole(run: AccuracyRun, round: Round) -> Iterator[Problem]:
-    """An untruncated accuracy log has exactly one record for each generated sample.
-
-    Why: LoadGen numbers the samples of a run and logs each once.
-    Fix: use the accuracy log as LoadGen wrote it.
-    Source: LoadGen logging: seq_id of mlperf_log_accuracy.json.
-    """
-    detail = _detail(run)
-    if detail.format != "mllog":
-        raise NotJudged
-    records = _records(run)
-    seen: dict[int, int] = {}
-    for at, (seq, _) in enumerate(records.pairs):
-        if seq in seen:
-            line = at + 2 if not records.cut else None
-            yield Problem(
-                f"found seq_id {seq} in records {number(seen[seq] + 1)} and {number(at + 1)}"
-                f"{' of the truncated log' if records.cut else ''}; expected each seq_id once",
-                path=records.path, line=line, found=seq, required="each seq_id once",
-                evidence=Look(detail).evidence("seq_id is unique", "high", records=len(records.pairs)),
-            )  # fmt: skip
-            return
-        seen[seq] = at
-    counts = [e.value for e in detail.all("generated_query_count")]
-    per_query = [e.value for e in detail.all("generated_samples_per_query")]
-    if (
-        records.cut
-        or len(counts) != len(per_query)
-        or not all(type(n) is int for n in [*counts, *per_query])
-    ):
-        return
-    total = sum(n * per for n, per in zip(counts, per_query, strict=True))
-    if len(records.pairs) != total:
-        look = Look(detail)
-        look.integer("generated_query_count"), look.integer("generated_samples_per_query")
-        yield Problem(
-            f"found {number(len(records.pairs))} records; expected {number(total)}, the samples generated",
-            path=records.path, found=len(records.pairs), required=total,
-            evidence=look.evidence("records = generated queries * samples per query", "moderate"),
-        )  # fmt: skip

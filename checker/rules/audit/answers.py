@@ -1,0 +1,166 @@
+"""Family R: accuracy logs: their hash, their records, and that each is of its own run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from checker.audit.evidence import Look, evidence
+from checker.audit.traces import Answers, ResultTrace, base_name
+from checker.model import AccuracyRun
+from checker.parse.reading import Unreadable, sha256_of
+from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
+from checker.rules.audit.replay import any_log, records_of
+from checker.wording import number
+from schemas.round import Round
+
+
+@rule("R131", WARNING, needs=("log_file", "text"))
+def hash_of_whole_log(run: AccuracyRun, round: Round) -> Iterator[Problem]:
+    """The hash in accuracy.txt is that of the accuracy log, where the log is whole.
+
+    Why: it binds the metric to the answers that it was computed from.
+    Fix: run `assay truncate` on the whole accuracy log, and publish what it wrote.
+    Source: submission_rules.adoc, "Truncation of accuracy logs": SHA-256 of the whole log.
+    """
+    file, text = run.log_file, run.text
+    if file is None or text is None or not text.hashes or file.state != "file" or file.size < 16:
+        raise NotJudged
+    if file.size > _HASHED_BYTES or _truncated(run):
+        raise NotJudged
+    try:
+        found = sha256_of(file)
+    except Unreadable as error:
+        raise NotJudged from error
+    if found not in {value.lower() for value, _ in text.hashes}:
+        value, line = text.hashes[-1]
+        yield Problem(
+            f"found hash={value}; expected {found}, the SHA-256 of the accuracy log beside it",
+            path=text.path,
+            line=line,
+            found=value,
+            required=found,
+            evidence=evidence(
+                "SHA-256 of the accuracy log = hash in accuracy.txt",
+                "moderate",
+                {"accuracy.txt": value, "accuracy log": found, "bytes": file.size},
+                {"hash": line},
+            ),
+        )
+
+
+_HASHED_BYTES = 1 << 30
+
+
+def _truncated(run: AccuracyRun) -> bool:
+    from checker.audit.replayed import read_records
+
+    return run.log_file is None or read_records(run.log_file).cut
+
+
+@rule("R206", ERROR, needs="log_file")
+def accuracy_records_whole(run: AccuracyRun, round: Round) -> Iterator[Problem]:
+    """An untruncated accuracy log has exactly one record for each generated sample.
+
+    Why: LoadGen numbers the samples of a run and logs each once.
+    Fix: use the accuracy log as LoadGen wrote it.
+    Source: LoadGen logging: seq_id of mlperf_log_accuracy.json.
+    """
+    detail = any_log(run)
+    if detail.format != "mllog":
+        raise NotJudged
+    records = records_of(run)
+    seen: dict[int, int] = {}
+    for at, (seq, _) in enumerate(records.pairs):
+        if seq in seen:
+            line = at + 2 if not records.cut else None
+            yield Problem(
+                f"found seq_id {seq} in records {number(seen[seq] + 1)} and {number(at + 1)}"
+                f"{' of the truncated log' if records.cut else ''}; expected each seq_id once",
+                path=records.path,
+                line=line,
+                found=seq,
+                required="each seq_id once",
+                evidence=Look(detail).evidence(
+                    "seq_id is unique", "high", records=len(records.pairs)
+                ),
+            )
+            return
+        seen[seq] = at
+    counts = [e.value for e in detail.all("generated_query_count")]
+    per_query = [e.value for e in detail.all("generated_samples_per_query")]
+    if (
+        records.cut
+        or len(counts) != len(per_query)
+        or not all(type(n) is int for n in [*counts, *per_query])
+    ):
+        return
+    total = sum(n * per for n, per in zip(counts, per_query, strict=True))
+    if len(records.pairs) != total:
+        look = Look(detail)
+        look.integer("generated_query_count"), look.integer("generated_samples_per_query")
+        yield Problem(
+            f"found {number(len(records.pairs))} records; expected {number(total)}, the samples generated",
+            path=records.path,
+            found=len(records.pairs),
+            required=total,
+            evidence=look.evidence("records = generated queries * samples per query", "moderate"),
+        )
+
+
+@rule("R309", ERROR, needs=("field", "answers"), cases={"same test": WARNING})
+def answers_of_its_own(result: ResultTrace, round: Round) -> Iterator[Problem]:
+    """A compliance test's answer log is that test's own.
+
+    Why: a test logs the answers of its own run; the accuracy run's log in its place proves nothing.
+    Fix: run the test again and keep its own mlperf_log_accuracy.json.
+    Source: compliance tests: every test logs accuracy itself; SHA-256 of the accuracy logs. One
+    run may stand for 99 and 99.9 twins and for inferred scenarios.
+    """
+    assert result.field is not None
+    for own in result.answers:
+        if own.kind == "accuracy":
+            continue
+        others = [
+            (trace, log)
+            for trace, log in result.field.by_answers[own.digest]
+            if log is not own and not (log.kind == own.kind and _one_run(result, trace, round))
+        ]
+        if not others:
+            continue
+        # Two tests of one kind: one finding, at the later path.
+        same = all(log.kind == own.kind for _, log in others)
+        if same and min(log.path for _, log in others) > own.path:
+            continue
+        trace, other = min(others, key=lambda pair: (pair[1].kind == own.kind, pair[1].path))
+        yield Problem(
+            f"the answers of {own.kind} are byte for byte those of {other.path} ({other.kind})",
+            path=own.path,
+            found=[log.path for _, log in others[:20]],
+            required="answers of the test's own run",
+            case="same test" if same and _one_task(result, others) else None,
+            results=tuple(dict.fromkeys([*result.results, *trace.results])),
+            evidence=evidence(
+                "SHA-256 of two accuracy logs is equal",
+                "certain",
+                {"this log": own.path, "other log": other.path, "SHA-256": own.digest},
+            ),
+        )
+
+
+def _one_task(one: ResultTrace, others: list[tuple[ResultTrace, Answers]]) -> bool:
+    """Whether all of the others are of the same benchmark: the same model may answer alike twice."""
+    own = base_name(one.subject.benchmark)
+    return all(base_name(trace.subject.benchmark) == own for trace, _ in others)
+
+
+def _one_run(one: ResultTrace, other: ResultTrace, round: Round) -> bool:
+    """Whether two results may share one run: accuracy twins, inferred scenarios, two divisions."""
+    a, b = one.subject, other.subject
+    if (a.submitter, a.system) != (b.submitter, b.system) or one.round != other.round:
+        return False
+    if base_name(a.benchmark) != base_name(b.benchmark):
+        return False
+    if one.scenario == other.scenario:
+        return True
+    pair = {one.scenario, other.scenario}
+    return any({i.source, i.target} == pair for i in round.inference)

@@ -1,0 +1,340 @@
+"""Family R: rates, latencies and durations against a second clock."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from checker import loadgen_keys as keys
+from checker.audit.evidence import evidence
+from checker.model import ComplianceRun, PerformanceRun, Result
+from checker.parse.detail import DetailLog
+from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
+from checker.rules.audit.found import (
+    QUOTIENT,
+    contradiction,
+    json_log,
+    measured_log,
+    whole_sets,
+)
+from checker.wording import number, quantity, rounded
+from schemas.round import Round
+
+_CLOCK_NS = 5e6
+"""power_begin and power_end are written in whole milliseconds, a little outside the run."""
+
+
+@rule("R103", ERROR, needs="detail")
+def offline_rate_by_clock(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
+    """Offline's rate times the time between power_begin and power_end is the number of samples.
+
+    Why: the system clock measured the same run a second time, apart from the latencies.
+    Fix: use the detail log as LoadGen wrote it.
+    Source: LoadGen loadgen.cc (power_begin, power_end) and results.cc (samples per second).
+    """
+    look = measured_log(run, "Offline")
+    rate = look.number("result_samples_per_second")
+    per_query = look.integer("generated_samples_per_query")
+    seconds = run.lasted
+    look.text("power_begin"), look.text("power_end")
+    if not rate or not per_query or not seconds or seconds <= 0:
+        raise NotJudged
+    wanted = set(whole_sets(look.detail, per_query))
+    total = look.integer("result_query_count")
+    if total and total > 1:
+        wanted.add(total)
+    room = rate * (0.020 + 5e-5 * seconds) + 1
+    if not any(abs(rate * seconds - samples) <= room for samples in wanted):
+        samples = min(wanted, key=lambda n: abs(rate * seconds - n))
+        yield contradiction(
+            run,
+            look,
+            "result_samples_per_second",
+            rate,
+            samples / seconds,
+            f"{number(samples)} samples / {seconds:,.3f} s between power_begin and power_end",
+        )
+
+
+@rule("R104", ERROR, needs="detail")
+def single_stream_by_clock(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
+    """SingleStream's latencies and rate fit into the time between power_begin and power_end.
+
+    Why: queries run one after the other, so their latencies add up to the run's time.
+    Fix: use the detail log as LoadGen wrote it.
+    Source: LoadGen results.cc: mean latency, rate with overhead; loadgen.cc: power interval.
+    """
+    look = measured_log(run, "SingleStream")
+    count = look.integer("result_query_count")
+    mean = look.number("result_mean_latency_ns")
+    longest = look.number("result_max_latency_ns")
+    rate = look.number("result_qps_with_loadgen_overhead")
+    seconds = run.lasted
+    look.text("power_begin"), look.text("power_end")
+    if not count or mean is None or longest is None or seconds is None:
+        raise NotJudged
+    lasted = seconds * 1e9
+    total = mean * count
+    if total > lasted + _CLOCK_NS * 4 + QUOTIENT * lasted + count:
+        yield contradiction(
+            run,
+            look,
+            "result_mean_latency_ns",
+            mean,
+            lasted / count,
+            f"{seconds:,.3f} s between power_begin and power_end / {number(count)} queries (at most)",
+        )
+    if rate:
+        issued = (count - 1) * 1e9 / rate
+        room = longest + _CLOCK_NS * 4 + QUOTIENT * lasted + 0.002 * lasted
+        if abs(lasted - issued) > room:
+            yield contradiction(
+                run,
+                look,
+                "result_qps_with_loadgen_overhead",
+                rate,
+                (count - 1) / seconds,
+                f"({number(count)} queries - 1) / {seconds:,.3f} s between power_begin and power_end",
+            )
+
+
+@rule("R105", ERROR, needs="detail")
+def server_by_clock(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
+    """Server's schedule and completion times enclose the time between power_begin and power_end.
+
+    Why: the run lasts from the first query to the last answer, by the system clock too.
+    Fix: use the detail log as LoadGen wrote it.
+    Source: LoadGen results.cc: scheduled and completed rates; loadgen.cc: power interval.
+    """
+    look = measured_log(run, "Server")
+    count = look.integer("result_query_count")
+    scheduled = look.number("result_scheduled_samples_per_sec")
+    completed = look.number("result_completed_samples_per_sec")
+    longest = look.number("result_max_latency_ns")
+    seconds = run.lasted
+    look.text("power_begin"), look.text("power_end")
+    if not count or count < 2 or not scheduled or longest is None or seconds is None:
+        raise NotJudged
+    span = (count - 1) / scheduled
+    room = 0.02 + 5e-5 * seconds
+    if seconds < span - room or seconds > span + longest / 1e9 + room:
+        yield contradiction(
+            run,
+            look,
+            "result_scheduled_samples_per_sec",
+            scheduled,
+            (count - 1) / seconds,
+            f"({number(count)} queries - 1) / {seconds:,.3f} s between power_begin and power_end, "
+            f"minus at most the longest latency of {quantity(longest / 1e9, 's')}",
+        )
+    if completed:
+        done = (count - 1) / completed
+        if done > seconds + room or done < span - room:
+            yield contradiction(
+                run,
+                look,
+                "result_completed_samples_per_sec",
+                completed,
+                (count - 1) / seconds,
+                f"({number(count)} queries - 1) / {seconds:,.3f} s between power_begin and power_end "
+                "(at least)",
+            )
+
+
+@rule("R129", NOTE, needs="detail")
+def rate_as_scheduled(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
+    """Server's scheduled rate is its target rate, within statistical error.
+
+    Why: arrivals are random, and over n queries their rate varies by about 1 / sqrt(n).
+    Fix: nothing; R205 compares the rate with the replayed schedule, which is exact.
+    Source: LoadGen loadgen.cc: exponential waiting times; five standard deviations are granted.
+    """
+    look = measured_log(run, "Server")
+    count = look.integer("result_query_count")
+    scheduled, target = (
+        look.number("result_scheduled_samples_per_sec"),
+        look.number("effective_target_qps"),
+    )
+    if not count or not scheduled or not target or count < 2:
+        raise NotJudged
+    allowed = 5 / math.sqrt(count)
+    if abs(scheduled / target - 1) > allowed:
+        yield contradiction(
+            run,
+            look,
+            "result_scheduled_samples_per_sec",
+            scheduled,
+            target,
+            f"the target rate (within {quantity(allowed * 100, '%', digits=2)})",
+            "low",
+        )
+
+
+@rule("R130", NOTE, needs="detail")
+def clock_remarks(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
+    """LoadGen's own comparison of its two clocks found no drift.
+
+    Why: latencies are only as good as the clock that measured them.
+    Fix: measure on a system with a stable clock source.
+    Source: LoadGen loadgen.cc: its warning when the performance and wall clocks differ by 0.1 %.
+    """
+    detail = json_log(run)
+    for entry in [*detail.all("warning_generic_message"), *detail.all("error_runtime")]:
+        text = str(entry.value)
+        if "PerfClock" in text or "system_clock" in text:
+            yield Problem(
+                f"found that LoadGen reported clock drift; expected no such warning: {text[:200]}",
+                path=run.detail_path,
+                line=entry.line,
+                found=text[:200],
+                evidence=evidence(
+                    "no record names the clocks", "moderate", {}, {entry.key: entry.line}
+                ),
+            )
+            return
+
+
+_CLOCK_ROOM_S = (-0.05, 30.0)
+
+
+@rule("R134", WARNING, cases={"stretched": ERROR})
+def clocks_of_one_run(
+    run: PerformanceRun | ComplianceRun, round: Round, detail: DetailLog
+) -> Iterator[Problem]:
+    """The log's own clock and the wall clock measured the same time.
+
+    time_ms(power_end) - time_ms(generated_query_count) - (power_end - power_begin) is -0.0005 to
+    8.5 s in all performance and compliance runs of v0.5 to v6.1: the log's clock starts a little earlier, while samples load.
+
+    Why: a run whose duration was stretched or cut in one clock shows it in the other.
+    Fix: use the detail log as LoadGen wrote it.
+    Source: LoadGen loadgen.cc: power_begin, power_end; logging.cc: time_ms; published rounds.
+    """
+    if detail.format != "mllog" or run.kind == "ranging" or run.lasted is None:
+        raise NotJudged
+    begin, end = detail.entry(keys.GENERATED_QUERY_COUNT), detail.entry(keys.POWER_END)
+    if begin is None or end is None:
+        raise NotJudged
+    inside = (end.time_ms - begin.time_ms) / 1000
+    difference = inside - run.lasted
+    low, high = _CLOCK_ROOM_S
+    if not low <= difference <= high:
+        yield Problem(
+            f"the log's clock ran {quantity(rounded(inside), 's')} from "
+            f"{keys.GENERATED_QUERY_COUNT} to power_end, power_begin and power_end are "
+            f"{quantity(rounded(run.lasted), 's')} apart; expected {low:g} to {high:g} s more",
+            path=run.detail_path,
+            line=end.line,
+            found=rounded(difference),
+            required=[low, high],
+            case="stretched" if abs(difference) > 0.02 * run.lasted + 1 else None,
+            evidence=evidence(
+                "time_ms(power_end) - time_ms(generated_query_count) - (power_end - power_begin)",
+                "high",
+                {
+                    "time_ms(power_end)": end.time_ms,
+                    "time_ms(generated_query_count)": begin.time_ms,
+                    "power_end - power_begin, s": run.lasted,
+                },
+                {keys.POWER_END: end.line, keys.GENERATED_QUERY_COUNT: begin.line},
+            ),
+        )
+
+
+_BUSY = {"SingleStream": 0.85, "MultiStream": 0.4}
+
+
+@rule("R135", ERROR, cases={"multistream": WARNING})
+def queries_fill_the_run(
+    run: PerformanceRun | ComplianceRun, round: Round, detail: DetailLog
+) -> Iterator[Problem]:
+    """In SingleStream and MultiStream the queries' latencies fill the run.
+
+    queries x mean latency / (power_end - power_begin) is 0.92 to 1.00 in 204 SingleStream runs and
+    0.56 to 1.00 in 110 MultiStream runs of v0.5 to v6.1.
+
+    Why: one query follows the other; a run that is longer than its queries was stretched, or its
+    latencies were lowered.
+    Fix: use the detail log as LoadGen wrote it.
+    Source: LoadGen issue_query_controller: the next query is issued on completion; published rounds.
+    """
+    if run.scenario not in _BUSY:
+        raise NotJudged
+    look = measured_log(run)
+    count, mean = look.integer(keys.QUERY_COUNT), look.number(keys.LATENCY.mean)
+    if not count or not mean or not run.lasted or run.lasted < 5:
+        raise NotJudged
+    share = count * mean / 1e9 / run.lasted
+    least = _BUSY[run.scenario]
+    if share < least:
+        yield Problem(
+            f"{quantity(count, 'query')} with a mean latency of {quantity(mean / 1e6, 'ms')} fill "
+            f"{share:.1%} of {quantity(rounded(run.lasted), 's')} between power_begin and "
+            f"power_end; expected at least {least:.0%}",
+            path=run.detail_path,
+            line=detail.line(keys.LATENCY.mean),
+            found=float(f"{share:.4g}"),
+            required=least,
+            case="multistream" if run.scenario == "MultiStream" else None,
+            evidence=look.evidence(
+                "queries x mean latency / (power_end - power_begin)",
+                "high",
+                **{"power_end - power_begin, s": run.lasted},
+            ),
+        )
+
+
+_SECOND_STOPWATCH = (0.88, 1.5)
+
+
+@rule("R138", WARNING, needs={"measured": "performance.detail", "accuracy": "accuracy.detail"})
+def accuracy_run_as_stopwatch(
+    result: Result, round: Round, measured: DetailLog, accuracy: DetailLog
+) -> Iterator[Problem]:
+    """The accuracy run's last loaded set takes as long as the performance run's latencies say.
+
+    interval / (queries x mean latency of the performance run) is 0.92 to 1.09 where the queries take
+    50 ms or more and the set 30 s or more, but for two of 15 results of v0.7 to v6.1: a small board
+    (1.49) and samples that differ in size (1.44). So few results do not make an error.
+
+    Why: a log that is scaled as a whole is consistent with itself, but not with the accuracy run.
+    Fix: make both runs with the same build and the same settings.
+    Source: LoadGen: loaded_qsl_set, power_end; published rounds.
+    """
+    run, other = result.performance, result.accuracy
+    if run is None or other is None or other.mode != "AccuracyOnly":
+        raise NotJudged
+    if run.scenario not in ("SingleStream", "MultiStream") or other.scenario != run.scenario:
+        raise NotJudged
+    if result.inferred_from is not None or measured.format != "mllog":
+        raise NotJudged
+    mean = measured.number(keys.LATENCY.mean)
+    end, loaded = accuracy.entry(keys.POWER_END), accuracy.entry(keys.LOADED_SET)
+    per_query = measured.number(keys.SAMPLES_PER_QUERY) if run.scenario == "MultiStream" else 1
+    if not mean or mean < 5e7 or end is None or loaded is None or not per_query:
+        raise NotJudged
+    samples = loaded.value
+    if not isinstance(samples, list) or len(samples) < 200:
+        raise NotJudged
+    seconds = (end.time_ms - loaded.time_ms) / 1000
+    queries = math.ceil(len(samples) / per_query)
+    if seconds < 30:
+        raise NotJudged
+    ratio = seconds * 1e9 / (queries * mean)
+    low, high = _SECOND_STOPWATCH
+    if not low <= ratio <= high:
+        yield Problem(
+            f"the accuracy run took {quantity(rounded(seconds), 's')} for {number(queries)} "
+            f"queries, {number(ratio)} times what the performance run's mean latency of "
+            f"{quantity(mean / 1e6, 'ms')} gives; expected {low:g} to {high:g} times",
+            path=run.detail_path,
+            line=measured.line(keys.LATENCY.mean),
+            found=float(f"{ratio:.4g}"),
+            required=[low, high],
+            evidence=evidence(
+                "(time_ms(power_end) - time_ms(last loaded_qsl_set)) / (queries x mean latency)",
+                "moderate",
+                {"seconds": seconds, "queries": queries, keys.LATENCY.mean: mean},
+                {keys.POWER_END: end.line, keys.LOADED_SET: loaded.line},
+            ),
+        )

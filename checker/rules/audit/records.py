@@ -1,0 +1,168 @@
+"""Family R: the records of a log: one process, in the order of their times, on one clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from checker.audit.evidence import Look, evidence
+from checker.model import AccuracyRun, ComplianceRun, PerformanceRun
+from checker.parse.detail import DetailLog, Entry
+from checker.parse.power import seconds_of
+from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
+from checker.rules.audit.found import (
+    HOUR,
+    dated,
+    json_log,
+)
+from checker.wording import pair
+from schemas.round import Round
+
+
+def _in_order(detail: DetailLog) -> list[Entry]:
+    return sorted((e for found in detail.entries.values() for e in found), key=lambda e: e.line)
+
+
+@rule("R121", ERROR, needs="detail")
+def one_process(
+    run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
+) -> Iterator[Problem]:
+    """Every record of a log was written by one process.
+
+    Why: a run is one process; two process ids mean that logs were joined or lines changed.
+    Fix: use the log of one run as LoadGen wrote it.
+    Source: LoadGen logging.cc: pid in every record.
+    """
+    detail = json_log(run)
+    if len(detail.pids) < 2:
+        return
+    entries = [e for e in _in_order(detail) if e.pid]
+    first = entries[0]
+    other = next(e for e in entries if e.pid != first.pid)
+    yield Problem(
+        f"found records of {len(detail.pids)} processes: pid {first.pid} on line {first.line}, "
+        f"{other.pid} on line {other.line}; expected one",
+        path=run.detail_path,
+        line=other.line,
+        found=sorted(detail.pids)[:10],
+        required="one pid",
+        evidence=evidence(
+            "one pid in all records",
+            "certain",
+            {
+                "first pid": first.pid,
+                "other pid": other.pid,
+                "records of the other": sum(e.pid == other.pid for e in entries),
+                "records": len(entries),
+            },
+            {"first": first.line, "other": other.line},
+        ),
+    )
+
+
+@rule("R122", ERROR, needs="detail")
+def threads_of_one_process(
+    run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
+) -> Iterator[Problem]:
+    """Every thread of a log belongs to one process.
+
+    Why: a thread id belongs to one process at a time; the same id under two processes means that
+    lines of two logs were mixed.
+    Fix: use the log of one run as LoadGen wrote it.
+    Source: LoadGen logging.cc: pid and tid in every record; Linux: the main thread's tid is the pid.
+    """
+    detail = json_log(run)
+    owner: dict[int, Entry] = {}
+    for entry in _in_order(detail):
+        if not entry.tid or not entry.pid:
+            continue
+        first = owner.setdefault(entry.tid, entry)
+        if first.pid != entry.pid:
+            yield Problem(
+                f"found thread {entry.tid} in process {entry.pid}; expected process {first.pid}, as on line "
+                f"{first.line}",
+                path=run.detail_path,
+                line=entry.line,
+                found=entry.pid,
+                required=first.pid,
+                evidence=evidence(
+                    "one pid for each tid",
+                    "certain",
+                    {"tid": entry.tid, "pid": first.pid, "other pid": entry.pid},
+                    {"first": first.line, "other": entry.line},
+                ),
+            )
+            return
+
+
+@rule("R123", ERROR, needs="detail")
+def time_rises(
+    run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
+) -> Iterator[Problem]:
+    """The records of a log are in the order of their times.
+
+    Why: LoadGen sorts records by time before it writes them.
+    Fix: use the log of one run as LoadGen wrote it.
+    Source: LoadGen logging.cc: time_ms; no record falls behind in any published log of v1.0 to v6.0.
+    """
+    detail = json_log(run)
+    last: Entry | None = None
+    for entry in _in_order(detail):
+        # Unsigned times of a negative delta wrap around.
+        if entry.time_ms >= 1e11:
+            continue
+        if last is not None and entry.time_ms < last.time_ms:
+            yield Problem(
+                f"found {entry.key} at {pair(entry.time_ms, last.time_ms, 'ms')[0]}; expected "
+                f"{pair(entry.time_ms, last.time_ms, 'ms')[1]} or later, the time of {last.key} on line {last.line}",
+                path=run.detail_path,
+                line=entry.line,
+                found=entry.time_ms,
+                required=f">= {last.time_ms:g}",
+                evidence=evidence(
+                    "time_ms never falls from line to line",
+                    "high",
+                    {f"{last.key} (ms)": last.time_ms, f"{entry.key} (ms)": entry.time_ms},
+                    {last.key: last.line, entry.key: entry.line},
+                ),
+            )
+            return
+        last = entry
+
+
+@rule("R120", WARNING, needs="detail")
+def log_clocks_agree(
+    run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
+) -> Iterator[Problem]:
+    """The three clocks of a log agree: date of the test, power interval and time_ms.
+
+    Why: the log's beginning plus its running time is its end, whatever time zone the dates are in.
+    Fix: use the log as LoadGen wrote it.
+    Source: LoadGen: test_datetime, time_ms, power_end; zones differ by multiples of 15 minutes.
+    """
+    detail, when = dated(run)
+    entry = detail.entry("power_end")
+    ended = seconds_of(str(entry.value)) if entry is not None else None
+    if entry is None or ended is None or not 0 <= entry.time_ms < 1e11:
+        raise NotJudged
+    off = when.timestamp() + entry.time_ms / 1000 - ended
+    quarter = 900.0
+    rest = (off + quarter / 2) % quarter - quarter / 2
+    # The record can be written a while after the time that it states; it cannot be written before.
+    if abs(rest) > 120 or abs(off) > 27 * HOUR:
+        look = Look(detail)
+        look.text("test_datetime"), look.text("power_end")
+        yield Problem(
+            f"found power_end {entry.value}, {abs(off):,.1f} s {'before' if off > 0 else 'after'} the time at which it was "
+            f"written ({when.isoformat()} + {entry.time_ms / 1000:,.3f} s); expected the same time, whole "
+            "quarter hours of a time zone aside",
+            path=run.detail_path,
+            line=entry.line,
+            found=float(f"{off:.1f}"),
+            required="a multiple of 900 s",
+            evidence=look.evidence(
+                "test_datetime + time_ms of power_end - power_end is a whole number of quarter hours "
+                "(+-120 s) within a day",
+                "moderate",
+                time_ms=entry.time_ms,
+            ),
+        )
