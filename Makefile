@@ -44,13 +44,13 @@ format: $(VENV)/.ready
 	$(BIN)/ruff check --fix .
 
 bench: $(VENV)/.ready
-	$(BIN)/python -m tests.bench_check
-	$(BIN)/python -m tests.bench_runner
-	$(BIN)/python -m tests.bench_replay
-	$(BIN)/python -m tests.bench_accuracy
+	$(BIN)/python -m tools.bench.check
+	$(BIN)/python -m tools.bench.runner
+	$(BIN)/python -m tools.bench.replay
+	$(BIN)/python -m tools.bench.accuracy
 
 docs: $(VENV)/.ready
-	$(BIN)/python -m tests.generate_docs
+	$(BIN)/python -m tools.generate_docs
 
 clean:
 	rm -rf $(VENV) assay-demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -76,8 +76,10 @@ def parse_round(text: str, origin: str) -> Round:
     """Parse a round file's text. Raises BadRound, with ``origin`` in the message."""
     import tomllib
 
+    from schemas.round_file import expand
+
     try:
-        return msgspec.convert(tomllib.loads(text), Round)
+        return msgspec.convert(expand(tomllib.loads(text)), Round)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise BadRound(f"{origin}: {error}") from error
 

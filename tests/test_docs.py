@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.generate_docs import PAGES
+from tools.generate_docs import PAGES
 
 ROOT = Path(__file__).resolve().parent.parent
 

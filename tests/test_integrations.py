@@ -1,7 +1,4 @@
-"""What others build on: the GitHub action, the commit hook, shell completion, and the pages in docs/.
-
-``python -m tests.test_integrations --update`` writes the generated part of docs/troubleshooting.md.
-"""
+"""What others build on: the GitHub action, the commit hook, shell completion, and the pages in docs/."""
 
 from __future__ import annotations
 
@@ -31,13 +28,12 @@ from checker.waivers import load_waivers
 from reports.to_csv import COLUMNS
 from schemas import round_names
 from tests.trees import GoodTree
+from tools.troubleshooting_page import BEGIN
+from tools.troubleshooting_page import PAGE as TROUBLES
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(path for path in DOCS.glob("*.md") if path.name != "rounds.md")
-TROUBLES = DOCS / "troubleshooting.md"
-BEGIN = "<!-- every rule: begin (python -m tests.test_integrations --update) -->"
-END = "<!-- every rule: end -->"
 
 Grow = Callable[..., GoodTree]
 
@@ -140,30 +136,6 @@ def test_moving_page_names_the_columns_and_real_options() -> None:
 
 
 # --- troubleshooting ----------------------------------------------------------------------------
-
-
-def every_rule() -> str:
-    """The generated part of the page: each rule with what it asks and how to fix it."""
-    lines = [BEGIN, ""]
-    for letter, title in FAMILIES.items():
-        members = [rule for rule in RULES if rule.family == letter]
-        lines += [f"### {letter}: {title}", "", "| rule | what it asks | fix |", "|---|---|---|"]
-        for rule in members:
-            cells = (f"**{rule.id}** {rule.name}", rule.summary, rule.fix)
-            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-        lines.append("")
-    return "\n".join([*lines, END])
-
-
-def troubleshooting_page() -> str:
-    """The whole page, for whoever writes generated pages."""
-    head, rest = TROUBLES.read_text(encoding="utf-8").split(BEGIN)
-    return head + every_rule() + rest.split(END)[1]
-
-
-def test_troubleshooting_is_up_to_date() -> None:
-    text = TROUBLES.read_text(encoding="utf-8")
-    assert text == troubleshooting_page(), "run: python -m tests.test_integrations --update"
 
 
 def test_troubleshooting_has_symptom_cause_and_fix_of_25_rules() -> None:
@@ -458,10 +430,3 @@ def test_completion_in_fish(
         capture_output=True, text=True, timeout=60, check=True, env={**os.environ, "HOME": str(tmp_path)},
     )  # fmt: skip
     assert answers <= {found.split("\t")[0] for found in done.stdout.splitlines()}
-
-
-if __name__ == "__main__":
-    if sys.argv[1:] != ["--update"]:
-        sys.exit("usage: python -m tests.test_integrations --update")
-    TROUBLES.write_text(troubleshooting_page(), encoding="utf-8")
-    print(TROUBLES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 import pytest
@@ -44,7 +43,10 @@ LINES = {
     "FID_SCORE": ("Accuracy Results: {'FID_SCORE': 23.7582, 'CLIP_SCORE': 31.7967}", 23.7582),
     "vbench_score": ("{'vbench_score': 69.8098}", 69.8098),
 }
-EVERY = [(name, metric) for name in round_names() for metric in load_round(name).accuracy_patterns]
+PATTERNS = sorted(
+    {pair for name in round_names() for pair in load_round(name).accuracy_patterns.items()}
+)
+"""Each pattern once, with its metric: most rounds share them."""
 
 
 def number(name: str, metric: str, line: str) -> float | None:
@@ -52,38 +54,13 @@ def number(name: str, metric: str, line: str) -> float | None:
     return float(found.group("v")) if found else None
 
 
-def put(line: str, metric: str, text: str) -> str:
-    """The line with another text in place of the metric's number."""
-    value = LINES[metric][1]
-    for written in (repr(value), f"{value:.0f}", f"{value:.2f}"):
-        if written in line:
-            return line.replace(written, text, 1)
-    raise AssertionError((line, value))
-
-
-@pytest.mark.parametrize(("name", "metric"), EVERY)
-def test_pattern_compiles_with_its_group(name: str, metric: str) -> None:
-    assert "v" in re.compile(load_round(name).accuracy_patterns[metric]).groupindex
-
-
-@pytest.mark.parametrize(("name", "metric"), EVERY)
-def test_pattern_finds_the_number(name: str, metric: str) -> None:
+@pytest.mark.parametrize(("metric", "pattern"), PATTERNS)
+def test_pattern_finds_the_number_in_its_line_alone(metric: str, pattern: str) -> None:
     line, value = LINES[metric]
-    assert number(name, metric, line) == value
-
-
-@pytest.mark.parametrize(("name", "metric"), EVERY)
-@pytest.mark.parametrize("odd", ["-1.5", "1e-3", "2.5E+2", "nan", "NaN", "inf", "-inf"])
-def test_odd_numbers_are_seen(name: str, metric: str, odd: str) -> None:
-    found = number(name, metric, put(LINES[metric][0], metric, odd))
-    assert found is not None
-    assert found == float(odd) or (math.isnan(found) and odd.lower() == "nan")
-
-
-@pytest.mark.parametrize(("name", "metric"), EVERY)
-def test_other_lines_are_not_taken(name: str, metric: str) -> None:
-    for line in ("", "hash=0123456789abcdef", "no results here", "accuracy", "Results"):
-        assert number(name, metric, line) is None
+    found = re.search(pattern, line)
+    assert found is not None and float(found.group("v")) == value
+    for other in ("", "hash=0123456789abcdef", "no results here", "accuracy", "Results"):
+        assert re.search(pattern, other) is None, other
 
 
 def test_old_rounds_are_as_strict_as_their_checkers() -> None:

@@ -1,6 +1,6 @@
 """What the runner costs: LoadGen runs interleaved with bare `session.run` loops.
 
-    python -m tests.bench_runner [MODEL…] [--rounds N] [--seconds S]
+    python -m tools.bench.runner [MODEL…] [--rounds N] [--seconds S]
 
 MODEL: digits, tiny (about 20 us), resnet (ResNet-50's topology, 102 MB of random weights, made in
 the temporary folder).  Both sides run in one process, with equal session options, and take turns,
@@ -40,7 +40,7 @@ from runner.logs import DETAIL, read_detail
 from runner.qsl import Library
 from runner.settings import Hints, to_loadgen, user_conf_text
 from runner.sut import make_sut
-from tests import bench_models
+from tools.bench import models
 
 LOAD = 0.6
 LOOPS = {"digits": 0.5, "tiny": 0.5, "resnet": 4.0}  # seconds a turn
@@ -241,8 +241,8 @@ def main() -> None:
             benchmark = get_benchmark("digits")
             model = Path(benchmark.models["fp32"])
         else:
-            benchmark = {"resnet": bench_models.RESNET, "tiny": bench_models.TINY}[name]
-            model = bench_models.make(benchmark)
+            benchmark = {"resnet": models.RESNET, "tiny": models.TINY}[name]
+            model = models.make(benchmark)
         with tempfile.TemporaryDirectory() as folder:
             bench = Bench(benchmark, model, options.seconds or LOOPS[name], Path(folder))
             show(name, bench, measure(bench, options.rounds or ROUNDS[name]))

@@ -1,4 +1,4 @@
-"""What LoadGen and the network backend add to a bare client loop: python -m tests.bench_kserve [URL …].
+"""What LoadGen and the network backend add to a bare client loop: python -m tools.bench.kserve [URL …].
 
 Without URLs it starts the test servers, HTTP and gRPC.  Rounds alternate between the bare loop and
 LoadGen, since absolute numbers move with the load of the machine.

@@ -1,19 +1,18 @@
-"""Builds ``schemas/round.schema.json`` from the structures in ``schemas.round``.
+"""Builds ``schemas/round.schema.json`` from ``schemas.round`` and ``schemas.round_file``; see `make docs`.
 
-``python -m tests.schemas.round_schema`` writes the file; a test fails when it lags behind.
+The schema is that of a file as it is written, with defaults; ``schemas.round`` is what it expands to.
 """
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from schemas.round import Round
-
-TARGET = Path(__file__).parents[2] / "schemas" / "round.schema.json"
+from schemas.round_file import AccuracyMetric
+from schemas.units import SCORE_UNITS
 
 DESCRIPTIONS = {
     "Round": {
@@ -33,15 +32,19 @@ DESCRIPTIONS = {
         "measurements": "Fields of the measurements JSON.",
         "aliases": "How folder names become benchmark and scenario names.",
         "inference": "Results that may be computed from another scenario's log.",
-        "accuracy_patterns": "For each accuracy metric a regular expression with a group v, "
-        "searched in each line of accuracy.txt.",
-        "accuracy_units": "The unit in which the accuracy script prints each metric.",
+        "accuracy_metrics": "The metrics of accuracy.txt by name.",
+        "scenario_defaults": "What a scenario has in every benchmark that does not say otherwise.",
+        "token_scenario_defaults": "On top of these for benchmarks with token_latencies.",
         "compliance": "The compliance tests by name.",
         "power": "The power measurement's rules.",
         "accuracy_value": "Which value counts where accuracy.txt prints a metric several times.",
         "allowed_fallback_runs": "Folders below the results folder that stand in for "
         "performance/run_1.",
         "benchmarks": "The benchmarks by name.",
+    },
+    "AccuracyMetric": {
+        "unit": "The unit in which the accuracy script prints the metric.",
+        "line": "A regular expression searched in each line of accuracy.txt; {number} is the value.",
     },
     "Seeds": {
         "qsl_rng_seed": "Which samples are loaded. Decimal text: it may exceed 2^63.",
@@ -118,6 +121,7 @@ DESCRIPTIONS = {
         "purpose": "What the test is for.",
         "files": "Files that must be in the test's folder.",
         "optional_files": "Files looked at when verify_accuracy.txt does not pass.",
+        "each_benchmark": "What the settings of every benchmark named below have.",
         "settings": "LoadGen overrides of its audit.config by benchmark (*: any).",
         "performance_tolerance": "Allowed relative difference to the performance run.",
         "low_latency_tolerance": "The same where the latency is very low.",
@@ -139,6 +143,9 @@ DESCRIPTIONS = {
         "drop_zero_watts": "Samples of 0 W and less are left out of the mean.",
     },
     "Benchmark": {
+        "like": "A benchmark of this file whose values hold where this one names none.",
+        "token_latencies": "Its latencies are per token: token_scenario_defaults hold.",
+        "each_scenario": "What every scenario of the benchmark has on top of the defaults.",
         "task": "What the model does.",
         "dataset": "The data set of the accuracy run.",
         "categories": "Scenarios by the system's category: datacenter, edge, "
@@ -211,13 +218,10 @@ RANGES: dict[str, dict[str, Any]] = {
         "uniqueItems": True,
     },
     "Round.max_file_bytes": {"minimum": 1},
-    "Round.accuracy_patterns": {
-        "additionalProperties": {
-            "type": "string",
-            "format": "regex",
-            "pattern": r"\(\?P<v>",
-        }
-    },
+    "Round.scenario_defaults": {"propertyNames": {"enum": SCENARIO_NAMES}},
+    "Round.token_scenario_defaults": {"propertyNames": {"enum": SCENARIO_NAMES}},
+    "AccuracyMetric.unit": {"enum": [*SCORE_UNITS]},
+    "AccuracyMetric.line": {"pattern": r"\{number\}"},
     "Round.compliance": {"propertyNames": {"pattern": r"^TEST\d\d(-[A-Z])?$"}},
     "Round.severities": {"propertyNames": {"pattern": r"^[A-Z](\d{3})?$"}},
     "Round.benchmarks": {"minProperties": 1},
@@ -295,10 +299,45 @@ def without_null(node: Any) -> Any:
     return node
 
 
+def as_written(defs: dict[str, Any]) -> None:
+    """Change the definitions from the structures' to those of a file with defaults."""
+    defs |= without_null(msgspec.json.schema(AccuracyMetric))["$defs"]
+    scenario = {"$ref": "#/$defs/Scenario"}
+    scenarios = {"type": "object", "additionalProperties": scenario, "default": {}}
+
+    file = defs["Round"]
+    for name in ("accuracy_patterns", "accuracy_units"):
+        del file["properties"][name]
+        file["required"].remove(name)
+    file["required"].append("accuracy_metrics")
+    file["properties"] |= {
+        "accuracy_metrics": {
+            "type": "object",
+            "additionalProperties": {"$ref": "#/$defs/AccuracyMetric"},
+        },
+        "scenario_defaults": scenarios,
+        "token_scenario_defaults": scenarios,
+    }
+
+    # Defaults and the scenarios that complete them have a part of the fields each.
+    for name in ("Scenario", "Metric"):
+        del defs[name]["required"]
+    defs["Benchmark"]["properties"] |= {
+        "like": {"type": "string"},
+        "token_latencies": {"type": "boolean", "default": False},
+        "each_scenario": scenario,
+    }
+    needed = defs["Benchmark"].pop("required")
+    defs["Benchmark"]["anyOf"] = [{"required": ["like"]}, {"required": needed}]
+    test = defs["ComplianceTest"]["properties"]
+    test["each_benchmark"] = test["settings"]["additionalProperties"]
+
+
 def build() -> dict[str, Any]:
     """The JSON Schema of a round file."""
     generated = without_null(msgspec.json.schema(Round))
     defs = generated["$defs"]
+    as_written(defs)
     for name, fields in DESCRIPTIONS.items():
         for field, text in fields.items():
             prop = defs[name]["properties"][field]
@@ -320,7 +359,3 @@ def build() -> dict[str, Any]:
 def as_text() -> str:
     """The file's text."""
     return json.dumps(build(), indent=2, ensure_ascii=False) + "\n"
-
-
-if __name__ == "__main__":
-    TARGET.write_text(as_text(), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""How fast accuracy logs are read, and in how much memory: ``python -m tests.bench_accuracy``.
+"""How fast accuracy logs are read, and in how much memory: ``python -m tools.bench.accuracy``.
 
 Writes a log of 2 GB (or ``--gigabytes``) into a temporary folder, reads it, scores one, and
 prints MB/s and peak memory. Two shapes: small records (labels) and large ones (images of 3 MiB).

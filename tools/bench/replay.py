@@ -1,6 +1,6 @@
 """Time the replay: a million-query Server schedule, and all checks of one whole log.
 
-Run it by hand: ``python -m tests.bench_replay``. It is no test: a loaded machine would fail it.
+Run it by hand: ``python -m tools.bench.replay``. It is no test: a loaded machine would fail it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``make docs``: the pages that are made from rules and rounds. A test fails when they lag."""
+"""``make docs``: pages and schema that are made from code and data. A test fails when they lag."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from checker.rule import FAMILIES
 from checker.rules import RULES, all_facts
 from reports import rounds
 from schemas import load_round, round_names
-from tests.test_integrations import troubleshooting_page
-from tests.test_requirements import requirements_page
+from tools.requirements_page import requirements_page
+from tools.round_schema import as_text as round_schema
+from tools.troubleshooting_page import troubleshooting_page
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -55,6 +56,7 @@ PAGES = {
     "docs/requirements.md": requirements_page,
     "docs/rounds.md": rounds_page,
     "docs/troubleshooting.md": troubleshooting_page,
+    "schemas/round.schema.json": round_schema,
 }
 
 
