@@ -715,6 +715,7 @@ def _rules_parser(commands: Any) -> None:
 
 
 def _rules(options: argparse.Namespace) -> int:
+    from assay import rule_text
     from checker.rule import FAMILIES
     from checker.rules import UnknownRule, all_facts, find_facts, find_rule
 
@@ -732,14 +733,10 @@ def _rules(options: argparse.Namespace) -> int:
     except UnknownRule as error:
         raise Usage(str(error)) from error
     try:
-        divisions = ", ".join(find_rule(facts.id).divisions)
-    except UnknownRule:
-        divisions = ""
-    _write(
-        f"{facts.id} {facts.name} ({facts.severity}; family {facts.id[0]}, {facts.family}; "
-        f"divisions: {divisions or 'all'})\n\n{facts.summary}\n\nWhy: {facts.why}\nFix: {facts.fix}\n"
-        f"Source: {facts.source}\n"
-    )
+        rule = find_rule(facts.id)
+        _write(rule_text.text(facts, rule.divisions, rule.cases))
+    except UnknownRule:  # a finding of the tool itself
+        _write(rule_text.text(facts, (), {}))
     return EXIT_OK
 
 
@@ -753,7 +750,7 @@ def _rounds_parser(commands: Any) -> None:
 
 
 def _rounds(options: argparse.Namespace) -> int:
-    from reports import rounds
+    from reports import round_changes, rounds
     from schemas import UnknownRound, load_round, round_names
 
     try:
@@ -762,7 +759,7 @@ def _rounds(options: argparse.Namespace) -> int:
                 raise Usage("--diff compares two rounds: assay rounds R --diff R2")
             _write(rounds.overview([load_round(name) for name in round_names()]))
         elif options.diff:
-            _write(rounds.changes(load_round(options.round), load_round(options.diff)))
+            _write(round_changes.changes(load_round(options.round), load_round(options.diff)))
         else:
             _write(rounds.tables(load_round(options.round)))
     except UnknownRound as error:
@@ -966,7 +963,9 @@ def _completion_parser(commands: Any) -> None:
         "completion", help="print a completion script for a shell", allow_abbrev=False
     )
     completion.add_argument(
-        "shell", choices=("bash", "zsh", "fish"), help="source what is printed, or save it"
+        "shell",
+        choices=("bash", "zsh", "fish", "tcsh"),
+        help="source what is printed, or save it",
     )
     completion.set_defaults(handler=_completion)
 

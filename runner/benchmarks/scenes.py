@@ -62,7 +62,7 @@ SCENES = Benchmark(
         "int8": MODELS / "scenes_int8.onnx",
         "int8-all": MODELS / "scenes_int8_all.onnx",
     },
-    weights="scenes_fp32.onnx, trained by runner/benchmarks/train_scenes.py",
+    weights="scenes_fp32.onnx, trained by tools/train/scenes.py",
     data=(
         "200 synthetic scenes: UCI handwritten digits (CC BY 4.0, the 500 held out) placed by a "
         "procedure on 96x96 canvases, 1 to 5 a scene, grey values 0..1"

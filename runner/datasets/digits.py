@@ -2,7 +2,7 @@
 
 Source: E. Alpaydin, C. Kaynak, "Optical Recognition of Handwritten Digits", UCI Machine
 Learning Repository (CC BY 4.0), as distributed in `sklearn.datasets.load_digits`.  The file
-`data/digits.npz` is written by `runner/benchmarks/train_digits.py`: the last 500 of the 1797
+`data/digits.npz` is written by `tools/train/digits.py`: the last 500 of the 1797
 images are the test set.  The source is not shuffled and neighbours look alike, so a contiguous
 test part is harder than a random one, which is what makes the task worth a gate.
 """
@@ -68,9 +68,8 @@ class Digits:
                 self.calibration: NDArray[np.uint8] = arrays.get("calibration", self.images[:0])
         except (OSError, KeyError, ValueError) as error:
             raise DatasetError(
-                f"{source}: cannot be read as the digits data set ({error}); asked for a .npz file "
-                "with 'images' and 'labels'. Reinstall the package, or write the file again with "
-                "'python -m runner.benchmarks.train_digits'."
+                f"{source}: cannot be read as the digits data set ({error}); expected a .npz "
+                "file with 'images' and 'labels'. Reinstall Assay."
             ) from error
         if self.images.ndim != 3 or len(self.images) != len(self.labels):
             raise DatasetError(

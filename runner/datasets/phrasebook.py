@@ -1,7 +1,7 @@
 """The phrasebook: 500 English sentences with German translations that travel with the package.
 
 The text is synthetic: `runner/datasets/phrases.py` made both sides from templates, and
-`runner/benchmarks/train_phrasebook.py` wrote the files.
+`tools/train/phrasebook.py` wrote the files.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The digits are the UCI digits that travel with the package (`runner.datasets.digits`); where they
 stand, how large and how bright they are, and what lies behind them is drawn from NumPy's frozen
 `RandomState` in whole numbers only, so that every machine makes the same pictures, byte for byte.
-`data/scenes/annotations.json` is written by `runner/benchmarks/train_scenes.py`; it holds the true
+`data/scenes/annotations.json` is written by `tools/train/scenes.py`; it holds the true
 boxes in COCO's form and, under "info", the seed and the SHA-256 of the pictures.
 """
 
@@ -192,17 +192,16 @@ class Scenes:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DatasetError(
                 f"{self.annotation_file}: cannot be read as the scenes' annotations ({error}); "
-                "asked for a file that 'python -m runner.benchmarks.train_scenes' wrote. "
-                "Reinstall the package, or write it again."
+                "expected the file that comes with Assay. Reinstall Assay."
             ) from error
         pool = Digits()
         scenes = draw_many(count, seed, pool.images, pool.labels)
         found = digest(scenes)
         if found != expected:
             raise DatasetError(
-                f"{self.annotation_file}: found pictures with SHA-256 {found}, asked for "
-                f"{expected}: the digits or the drawing changed, and the annotations no longer "
-                "belong to them. Write them again with 'python -m runner.benchmarks.train_scenes'."
+                f"{self.annotation_file}: found images with SHA-256 {found}; expected "
+                f"{expected}. The digits or the drawing code changed, so the annotations do not "
+                "belong to these images. Reinstall Assay."
             )
         self.images: NDArray[np.uint8] = np.stack([scene.image for scene in scenes])
         self.boxes = [scene.boxes for scene in scenes]

@@ -213,7 +213,27 @@ def test_rules_and_rounds_explain(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rounds", "6.1"]) == 0
     assert "deepseek-r1" in capsys.readouterr().out
     assert main(["rounds", "v6.0", "--diff", "v6.1"]) == 0
-    assert "new seeds" in capsys.readouterr().out
+    assert "* seeds schedule rng seed: " in capsys.readouterr().out
+
+
+def test_rules_show_the_severity_of_each_round_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules", "P104"]) == 0
+    assert capsys.readouterr().out.split("Severity:\n")[1] == (
+        "  v0.5 to v3.0: warning\n"
+        "      only logged (the official checker of each round)\n"
+        "  v3.1 to v6.1: error\n"
+    )
+    assert main(["rules", "A113"]) == 0
+    lines = capsys.readouterr().out.split("Severity:\n")[1].splitlines()
+    assert [line for line in lines if not line.startswith("        ")] == [
+        "  other divisions",
+        "    v0.5 to v6.0: warning in check, error in audit",
+        "    v6.1: error",
+        "  open",
+        "    v0.5 to v6.1: warning in check, error in audit",
+    ]
+    assert main(["rules", "X001"]) == 0
+    assert capsys.readouterr().out.endswith("Severity:\n  v0.5 to v6.1: error\n")
 
 
 def test_version_and_help() -> None:

@@ -36,7 +36,7 @@ def test_a_given_model_is_described_by_what_it_holds(tmp_path: Path) -> None:
     digest = hashlib.sha256(INT8.read_bytes()).hexdigest()
     assert "| Model | mine.onnx, int8 |" in readme
     assert f"| SHA-256 of the model | {digest} |" in readme
-    assert "train_digits" not in readme
+    assert "tools/train" not in readme
     calibration = tmp_path / "tree/closed/Assay/documentation/calibration.md"
     assert digest in calibration.read_text()
     assert "ranges by minimum and maximum" not in calibration.read_text()

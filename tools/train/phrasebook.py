@@ -1,7 +1,7 @@
 """Train the phrasebook translator and write everything the phrasebook benchmark ships.
 
     pip install "assay[train]"
-    python -m runner.benchmarks.train_phrasebook        # about two minutes on one core
+    python -m tools.train.phrasebook        # about two minutes on one core
 
 writes `runner/datasets/data/phrasebook/` (`source.txt`, `references.txt`: 500 English sentences
 and their German translations) and, into `runner/benchmarks/models/`, the folders
@@ -34,7 +34,7 @@ from runner.datasets.phrasebook import DATA
 from runner.datasets.phrases import Pair, draw, join, split
 from runner.datasets.text import PAD, START, Vocabulary
 
-MODELS = Path(__file__).parent / "models"
+MODELS = Path(__file__).parents[2] / "runner" / "benchmarks" / "models"
 TRAIN, TEST = 9000, 500
 WORD, STATE = 48, 96  # width of a word's vector and of the decoder's state
 FAR = 1e4  # taken off the attention to padding
@@ -118,7 +118,7 @@ def _onnx_gates(value: Array) -> Array:
 
 def export_encoder(w: Weights, path: Path) -> None:
     """`source` (N, T) int64 to `memory` (N, T, 96), `mask` (N, T) and `state` (N, 96)."""
-    g = Graph("phrasebook-encoder", "See runner/benchmarks/train_phrasebook.py; synthetic text.")
+    g = Graph("phrasebook-encoder", "See tools/train/phrasebook.py; synthetic text.")
     source = g.input("source", "int64", ["N", "T"])
     real = g.add("Cast", g.add("Not", g.add("Equal", source, g.weight([PAD]))), to=6)
     axis = g.weight([1])
@@ -156,7 +156,7 @@ def export_encoder(w: Weights, path: Path) -> None:
 
 def export_decoder(w: Weights, path: Path) -> None:
     """One step: `token` (N) and the encoder's outputs to `logits` (N, words) and `state_out`."""
-    g = Graph("phrasebook-decoder", "See runner/benchmarks/train_phrasebook.py; synthetic text.")
+    g = Graph("phrasebook-decoder", "See tools/train/phrasebook.py; synthetic text.")
     token = g.input("token", "int64", ["N"])
     state = g.input("state", "float32", ["N", STATE])
     memory = g.input("memory", "float32", ["N", "T", STATE])

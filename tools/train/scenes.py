@@ -1,7 +1,7 @@
 """Train the scenes detector and write everything the scenes benchmark ships.
 
     pip install "assay[train]"
-    python -m runner.benchmarks.train_scenes            # about ten minutes on one core
+    python -m tools.train.scenes            # about ten minutes on one core
 
 writes `runner/datasets/data/scenes/annotations.json` (200 scenes of held-out digits) and, into
 `runner/benchmarks/models/`, `scenes_fp32.onnx`, `scenes_int8.onnx` (convolutions in INT8, the
@@ -41,7 +41,7 @@ from runner.datasets.scenes import (
     preprocess,
 )
 
-MODELS = Path(__file__).parent / "models"
+MODELS = Path(__file__).parents[2] / "runner" / "benchmarks" / "models"
 OUTPUT = "detections"
 SCENES, SEED = 200, 2024
 STEP = 8  # pixels between two places of the grid
@@ -146,7 +146,7 @@ def export(layers: Sequence[tuple[Array, Array, int]], path: Path) -> None:
     g = Graph(
         "scenes",
         "Detects handwritten digits on a 96x96 canvas. Trained on the UCI handwritten digits "
-        "(CC BY 4.0) by runner/benchmarks/train_scenes.py.",
+        "(CC BY 4.0) by tools/train/scenes.py.",
     )
     value = g.input(INPUT, "float32", ["N", 1, CANVAS, CANVAS])
     for number, (weight, bias, stride) in enumerate(layers):

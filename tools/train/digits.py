@@ -1,7 +1,7 @@
 """Train the digits classifier and write everything the digits benchmark ships.
 
     pip install "assay[train]"
-    python -m runner.benchmarks.train_digits            # about two minutes on one core
+    python -m tools.train.digits            # about two minutes on one core
 
 writes `runner/datasets/data/digits.npz` (500 held-out images with labels, 100 calibration
 images), `runner/benchmarks/models/digits_fp32.onnx` and `digits_int8.onnx`, and says the Top-1
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from runner.datasets.digits import DATA, INPUT, SIDE, preprocess
 
-MODELS = Path(__file__).parent / "models"
+MODELS = Path(__file__).parents[2] / "runner" / "benchmarks" / "models"
 HELD_OUT = 500
 CALIBRATION = 100
 OUTPUT = "logits"
