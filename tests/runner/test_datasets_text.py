@@ -46,7 +46,7 @@ def test_scenes_of_other_pictures_are_refused(tmp_path: Path) -> None:
     truth["info"]["seed"] += 1
     path = tmp_path / "annotations.json"
     path.write_text(json.dumps(truth))
-    with pytest.raises(DatasetError, match="found pictures with SHA-256"):
+    with pytest.raises(DatasetError, match="found images with SHA-256"):
         Scenes(tmp_path)
     path.write_text("{}")
     with pytest.raises(DatasetError, match=r"annotations\.json"):
