@@ -1,11 +1,10 @@
-"""The test's LoadGen run: the settings of its audit.config, valid, whole, and a run of its own."""
+"""The test's LoadGen run: valid, whole, and a run of its own."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
 
-from checker.compliance import audit
 from checker.compliance.evidence import Evidence
 from checker.model import ComplianceRun, PerformanceRun, Result, Run
 from checker.parse.detail import DetailLog
@@ -21,90 +20,18 @@ _IDENTITY = (
     "result_min_latency_ns",
     "result_query_count",
 )
+
+
 _CONF_FILES = "Multiple conf files are used"
 """What LoadGen says when audit.config is read on top of mlperf.conf: so a test is run."""
+
+
 _OTHER = {"other test": WARNING}
 """No round looked at the performance logs of the tests that are judged by their answers."""
 
 
 def _case(run: ComplianceRun) -> str | None:
     return None if run.is_full_run else "other test"
-
-
-@rule("C113", ERROR, divisions=JUDGED, when=has_tests)
-def sampling_seed(
-    run: ComplianceRun, round: Round, detail: DetailLog, evidence: Evidence
-) -> Iterator[Problem]:
-    """The test sampled answers with the seed of its audit.config.
-
-    Why: without it LoadGen logs no answers, or others than the ones everybody is compared by.
-    Fix: put the test's audit.config, under that very name, into the working directory and run again.
-    Source: compliance tests: accuracy_log_rng_seed of audit.config; LoadGen's effective settings.
-    """
-    for one in audit.differences(detail, evidence.settings):
-        if one.key == "accuracy_log_rng_seed":
-            yield _setting(run, one)
-
-
-@rule("C114", WARNING, divisions=JUDGED, when=has_tests, cases={"no test": ERROR})
-def audit_settings(
-    run: ComplianceRun, round: Round, detail: DetailLog, evidence: Evidence
-) -> Iterator[Problem]:
-    """The settings of the test's audit.config were in effect.
-
-    Why: issue_same and the sampling target are what makes the run a test.
-    Fix: put the test's audit.config, under that very name, into the working directory and run again.
-    Source: compliance tests: audit.config of the round; LoadGen's requested and effective settings.
-    """
-    wrong = [
-        one
-        for one in audit.differences(detail, evidence.settings)
-        if one.key != "mode" and not one.key.endswith("rng_seed")
-    ]
-    if wrong:
-        found = ", ".join(f"{one.log_key} {one.shown}" for one in wrong)
-        expected = ", ".join(f"{one.key} {one.required}" for one in wrong)
-        yield Problem(
-            f"found {found} in {run.test}; expected {expected}, as in its audit.config",
-            found=wrong[0].found,
-            required=wrong[0].required,
-            path=run.detail_path,
-            line=wrong[0].line,
-            count=len(wrong),
-            case="no test" if any(one.key in audit.NEEDED for one in wrong) else None,
-        )
-
-
-def _setting(run: ComplianceRun, one: audit.Difference) -> Problem:
-    return Problem(
-        f"found {one.log_key} {one.shown} in {run.test}; expected {one.required}, as in its "
-        "audit.config",
-        found=one.found,
-        required=one.required,
-        path=run.detail_path,
-        line=one.line,
-    )
-
-
-@rule("C115", WARNING, divisions=JUDGED, when=has_tests)
-def audit_config_read(
-    run: ComplianceRun, round: Round, detail: DetailLog, evidence: Evidence
-) -> Iterator[Problem]:
-    """LoadGen read an audit.config file in the test's run.
-
-    Why: under another name (audit.conf) or in another folder the file is not read, and the run is
-    an ordinary one.
-    Fix: put audit.config into the folder that the run is started from, and run again.
-    Source: LoadGen: it says so in a warning when it finds the file.
-    """
-    if detail.format != "mllog":
-        raise NotJudged
-    if not audit.audit_config_read(detail):
-        yield Problem(
-            f"found no record that LoadGen read an audit.config; expected one in {run.test}",
-            required="Found Audit Config file",
-            path=run.detail_path,
-        )
 
 
 @rule("C116", ERROR, divisions=JUDGED, when=has_tests, needs="is_full_run")

@@ -17,11 +17,9 @@ from checker.parse.documents import Document
 from checker.parse.endpoints import Endpoints
 from checker.parse.reading import Folder
 from checker.rule import Rule
-from checker.rules.endpoints import (
-    endpoints_accuracy_complete,
-    endpoints_audits,
-    endpoints_duration,
-)
+from checker.rules.endpoints.accuracy import endpoints_accuracy_complete
+from checker.rules.endpoints.audits import endpoints_audits
+from checker.rules.endpoints.performance import endpoints_duration
 from schemas.load import load_round
 from tests.trees import good_tree
 

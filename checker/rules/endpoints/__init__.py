@@ -1,0 +1,1 @@
+"""Families P, A and C for endpoints results, which have documents instead of LoadGen's logs."""
