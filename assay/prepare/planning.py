@@ -1,0 +1,103 @@
+"""From a tree to a plan, one chore after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from assay.prepare import conflicts, junk, layouts, names, shorten
+from assay.prepare.draft import Draft
+from assay.prepare.plan import Plan
+from checker.discover import UNKNOWN, locate
+from checker.parse.reading import Folder, list_tree
+from schemas.load import load_round
+
+CHORES = ("junk", "names", "layout", "truncate")
+"""Every kind of chore, in the order in which they are done; each can be skipped."""
+
+
+class NoTree(ValueError):
+    """TREE is not something a submission can be made from; the message says what is missing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wishes:
+    """What a plan is made for.
+
+    division, submitter, system: where TREE belongs, if it is less than a whole submission. skip: chores
+    that are left out. exclude: patterns in .gitignore's syntax. record: an earlier plan whose moves are
+    undone.
+    """
+
+    round: str
+    division: str | None = None
+    submitter: str | None = None
+    system: str | None = None
+    skip: frozenset[str] = frozenset()
+    exclude: Sequence[str] = ()
+    record: Plan | None = None
+
+
+def plan(tree: Path, wishes: Wishes) -> Plan:
+    """What a prepared tree would hold, and why. Reads TREE, writes nothing.
+
+    Raises NoTree, schemas.UnknownRound, and junk.NoPathspec.
+    """
+    if not tree.is_dir():
+        raise NoTree(f"{tree}: not a folder")
+    listing = list_tree(tree)
+    return drafted(tree, listing, wishes).plan(tree.name or str(tree.resolve().name))
+
+
+def drafted(tree: Path, listing: Folder, wishes: Wishes) -> Draft:
+    """The draft of a listed tree after every chore. Raises as `plan` does."""
+    draft = Draft.of(listing, load_round(wishes.round), _prefix(tree, listing, wishes))
+    junk.exclude(draft, wishes.exclude)
+    if wishes.record is not None:
+        layouts.as_recorded(draft, wishes.record)
+    if "junk" not in wishes.skip:
+        junk.take_out(draft)
+    if "names" not in wishes.skip:
+        names.spell(draft)
+    conflicts.settle(draft)
+    if "layout" not in wishes.skip:
+        layouts.convert(draft)
+        conflicts.settle(draft)
+    if "junk" not in wishes.skip:
+        junk.stray_files(draft)
+        junk.too_large(draft)
+    if not any(len(entry.parts) > 3 for entry in draft.kept()):
+        raise NoTree(f"{tree}: found no submission; expected closed, open or network in it")
+    if "truncate" not in wishes.skip:
+        shorten.shorten(draft)
+    return draft
+
+
+def _prefix(tree: Path, listing: Folder, wishes: Wishes) -> str:
+    """The folders of a submission that TREE, being a part of one, lies in."""
+    if not (wishes.division or wishes.submitter or wishes.system):
+        return ""
+    place = locate(tree, listing)
+    scope: Literal["division", "submitter", "system"] | str = place.scope
+    lower = {name.lower() for name in listing.folders}
+    if lower & {"closed", "open", "network"}:
+        raise NoTree(f"{tree}: found a whole submission; --division and --submitter place a part of one")
+    if lower & {"results", "systems"}:
+        scope = "submitter"
+    division, submitter = wishes.division, wishes.submitter
+    if division is None or submitter is None:
+        raise NoTree("a part of a submission needs --division and --submitter")
+    if scope == "submitter":
+        return f"{division}/{submitter}/"
+    system = wishes.system or (place.system if place.system != UNKNOWN else None)
+    parts = {"system": 1, "benchmark": 2, "result": 3}.get(scope)
+    if parts is None and wishes.system:
+        parts = 1
+    if parts is None or system is None:
+        raise NoTree(f"{tree}: found no results; expected <benchmark>/<scenario>/performance in it")
+    names = [system, place.benchmark, place.scenario][:parts]
+    if UNKNOWN in names:
+        raise NoTree(f"{tree}: its parent folders do not say which benchmark and scenario it is")
+    return "/".join([division, submitter, "results", *names, ""])
