@@ -133,6 +133,7 @@ def _parser(command: str | None = None) -> argparse.ArgumentParser:
         "quantize": _quantize_parser,
         "demo": _demo_parser,
         "truncate": _truncate_parser,
+        "prepare": _prepare_parser,
         "compliance": _compliance_parser,
         "doctor": _doctor_parser,
         "cache": _cache_parser,
@@ -869,6 +870,26 @@ def _compliance(options: argparse.Namespace) -> int:
     from assay.compliance import verify
 
     return verify(options, _write, _say)
+
+
+# --- from runs to a submission -----------------------------------------------------------------
+
+
+def _prepare_parser(commands: Any) -> None:
+    from assay.prepare_parser import add_prepare_options
+
+    prepare = commands.add_parser(
+        "prepare", allow_abbrev=False,
+        help="make a submission of a pile of runs: a plan first, then a new tree; TREE is only read",
+    )  # fmt: skip
+    add_prepare_options(prepare)
+    prepare.set_defaults(handler=_prepare)
+
+
+def _prepare(options: argparse.Namespace) -> int:
+    from assay.preparing import prepare
+
+    return prepare(options, _write, _say)
 
 
 # --- run and demo ------------------------------------------------------------------------------

@@ -78,6 +78,18 @@ def test_imports_only_point_down(package: str) -> None:
     assert wrong == []
 
 
+def test_what_makes_a_submission_does_not_know_the_command_line() -> None:
+    """``assay/prepare`` is used by the command and by programs: it prints nothing and parses nothing."""
+    allowed = {"assay.prepare", "checker", "reports", "schemas"}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in sorted((ROOT / "assay/prepare").rglob("*.py"))
+        for name, line in _imported(path)
+        if name.split(".")[0] in PACKAGES and not _inside(name, allowed)
+    ]
+    assert wrong == []
+
+
 def test_nothing_imports_the_tests() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{line}"

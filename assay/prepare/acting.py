@@ -240,7 +240,7 @@ def _truncated(
 ) -> None:
     """Both ends of a log whose copy was read back; whole where accuracy.txt has another hash."""
     scores = Path(file.real).with_name("accuracy.txt")
-    stated = stated_hash(scores)
+    stated = stated_hash(scores) if "A111" in step.rules else None
     digest = digests[file.path]
     if stated is not None and stated != digest:
         notes.append(

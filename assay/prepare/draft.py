@@ -195,7 +195,12 @@ _STATES = {
 def _step(entry: Entry) -> Step:
     source = entry.source
     kept = source is not None and source.state == "file" and entry.is_log
-    if entry.kind == "move" and source is not None and entry.path == source.path and not source.link:
+    if (
+        entry.kind == "move"
+        and source is not None
+        and entry.path == source.path
+        and not source.link
+    ):
         entry.kind, entry.reasons = "keep", []
     whole = kept and (entry.out or entry.kind in ("truncate", "hash"))
     return Step(

@@ -102,7 +102,9 @@ def _into_results(draft: Draft, base: str) -> None:
                 continue
             names = found
         elif not any(key[: len(names)] == tuple(n.lower() for n in names) for key in results):
-            draft.decisions.append(f"{base}/{'/'.join(folder)}: no result below it; left where it was")
+            draft.decisions.append(
+                f"{base}/{'/'.join(folder)}: no result below it; left where it was"
+            )
             continue
         document = None
         if top == "measurements" and len(names) == 3:
@@ -116,7 +118,13 @@ def _into_results(draft: Draft, base: str) -> None:
             if path in taken and taken[path] is not entry:
                 stem, dot, suffix = rest[-1].rpartition(".")
                 path = "/".join(
-                    [base, "results", *names, *rest[:-1], f"{stem or suffix}.{top}{dot}{suffix if stem else ''}"]
+                    [
+                        base,
+                        "results",
+                        *names,
+                        *rest[:-1],
+                        f"{stem or suffix}.{top}{dot}{suffix if stem else ''}",
+                    ]
                 )
             entry.move(path, f"{draft.round.name} has {top} inside the results", "S104")
 
@@ -200,7 +208,9 @@ def as_recorded(draft: Draft, record: Plan) -> None:
     before = {
         step.destination: step.path
         for step in record.steps
-        if step.destination and step.path and step.kind in ("keep", "move", "truncate", "hash", "edit")
+        if step.destination
+        and step.path
+        and step.kind in ("keep", "move", "truncate", "hash", "edit")
     }
     for entry in draft.kept():
         path = before.get(entry.path)

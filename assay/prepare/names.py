@@ -33,7 +33,9 @@ def spell(draft: Draft) -> None:
     _files(draft)
 
 
-def _rename(entry: Entry, parts: list[str], depth: int, name: str, reason: str, *rules: str) -> None:
+def _rename(
+    entry: Entry, parts: list[str], depth: int, name: str, reason: str, *rules: str
+) -> None:
     parts[depth] = name
     entry.move("/".join(parts), reason, *rules)
 

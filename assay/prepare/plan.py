@@ -122,10 +122,20 @@ def _grouped(steps: Iterable[Step]) -> Iterator[tuple[str, int, str]]:
         elif len(members) > 1 and (one := source or target):
             shared = _shared([s.path or s.destination or "" for s in members])
             source, target = (shared or one, None)
-        shown = clean(source or target or ".", 300)
-        if source and target and source != target:
-            shown = f"{shown} -> {clean(target, 300)}"
-        yield shown, len(members), reason
+        yield _arrow(source or target or ".", target if source else None), len(members), reason
+
+
+def _arrow(source: str, target: str | None) -> str:
+    """``folder/{old -> new}``: what two paths share is written once."""
+    if target is None or source == target:
+        return clean(source, 300)
+    left, right = source.split("/"), target.split("/")
+    shared = 0
+    while shared < min(len(left), len(right)) and left[shared] == right[shared]:
+        shared += 1
+    before, after = "/".join(left[shared:]) or ".", "/".join(right[shared:]) or "."
+    inner = f"{clean(before, 300)} -> {clean(after, 300)}"
+    return f"{clean('/'.join(left[:shared]), 300)}/{{{inner}}}" if shared else inner
 
 
 def _different(source: str, target: str) -> tuple[str, str]:

@@ -83,7 +83,9 @@ def _prefix(tree: Path, listing: Folder, wishes: Wishes) -> str:
     scope: Literal["division", "submitter", "system"] | str = place.scope
     lower = {name.lower() for name in listing.folders}
     if lower & {"closed", "open", "network"}:
-        raise NoTree(f"{tree}: found a whole submission; --division and --submitter place a part of one")
+        raise NoTree(
+            f"{tree}: found a whole submission; --division and --submitter place a part of one"
+        )
     if lower & {"results", "systems"}:
         scope = "submitter"
     division, submitter = wishes.division, wishes.submitter

@@ -1,0 +1,60 @@
+"""The arguments of the commands that make a submission: prepare, pack, new, fix and final-report."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+_DIVISIONS = ("closed", "open", "network")
+
+
+def _chores(text: str) -> list[str]:
+    from assay.prepare.planning import CHORES
+
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in CHORES:
+            raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(CHORES)}")
+    return names
+
+
+def add_prepare_options(parser: argparse.ArgumentParser) -> None:
+    """What ``assay prepare`` takes."""
+    parser.description = (
+        "Say what a submission made of TREE would hold, step by step, and then make it: junk left "
+        "out, names and layout as the round has them, allowed results inferred, accuracy logs "
+        "truncated. TREE is only read. docs/preparing.md explains every step."
+    )
+    parser.add_argument("tree", type=Path, metavar="TREE", help="a submission, or a part of one")
+    parser.add_argument("--round", required=True, metavar="R", help="the round to prepare for")
+    parser.add_argument(
+        "--out", type=Path, metavar="NEW", help="the new tree; its folder exists, NEW does not"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only show the plan")
+    parser.add_argument("--format", choices=("terminal", "json"), default="terminal")
+    parser.add_argument(
+        "--backup", type=Path, metavar="FOLDER",
+        help="where whole logs are kept (default: NEW.whole-logs)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--skip", type=_chores, action="extend", default=[], metavar="CHORE,…",
+        help="leave chores out: junk, names, layout, truncate",
+    )  # fmt: skip
+    parser.add_argument(
+        "--exclude", action="append", default=[], metavar="PATTERN",
+        help="leave out what matches, in .gitignore's syntax (repeatable; extra: prepare)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--exclude-from", type=Path, action="append", default=[], metavar="FILE",
+        help="read such patterns from a file",
+    )  # fmt: skip
+    parser.add_argument(
+        "--division", choices=_DIVISIONS, help="where TREE belongs, if it is a part of a submission"
+    )
+    parser.add_argument("--submitter", metavar="NAME", help="whose it is, likewise")
+    parser.add_argument("--system", metavar="NAME", help="which system's, likewise")
+    parser.add_argument(
+        "--names-from", type=Path, metavar="PLAN.json",
+        help="undo the moves of an earlier plan, to convert a layout back",
+    )  # fmt: skip
+    parser.add_argument("--no-progress", action="store_true", help="no progress on standard error")

@@ -1,0 +1,113 @@
+"""``assay prepare``: shows its plan, carries it out, checks what it made."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from assay.progress import Line
+
+if TYPE_CHECKING:
+    from assay.prepare.plan import Plan
+    from assay.prepare.planning import Wishes
+    from schemas.report import Report
+
+Write = Callable[[str], None]
+
+
+def prepare(options: argparse.Namespace, write: Write, say: Write) -> int:
+    """Exit status: 0 done (or shown) and nothing left to do; 1 something is; 2 nothing was done."""
+    from assay.prepare import plan as plans
+    from assay.prepare.acting import CannotAct, carry_out
+    from assay.prepare.junk import NoPathspec
+    from assay.prepare.planning import NoTree, plan
+    from assay.status import EXIT_ERRORS, EXIT_OK, Usage
+
+    if options.out is None and not options.dry_run:
+        raise Usage("--out NEW names the new tree; or ask for the plan with --dry-run")
+    try:
+        made = plan(options.tree, _wishes(options))
+    except (NoTree, NoPathspec) as error:
+        raise Usage(str(error)) from error
+    write(plans.encode(made).decode() if options.format == "json" else plans.table(made))
+    if options.dry_run:
+        return EXIT_OK
+    line = Line(enabled=not options.no_progress)
+
+    def progress(done: int, total: int) -> None:
+        line.show(f"copying {done / 1e6:,.0f} of {total / 1e6:,.0f} MB", force=done == total)
+
+    try:
+        outcome = carry_out(made, options.tree, options.out, options.backup, progress)
+    except CannotAct as error:
+        raise Usage(str(error)) from error
+    finally:
+        line.clear()
+    for note in outcome.notes:
+        say(f"assay: {note}")
+    report = checked(outcome.new, made.round)
+    if options.format == "terminal":
+        write(f"\n{outcome.new}: {_verdict(report)}\n")
+        write(f"{outcome.record}: the plan\n")
+        if outcome.backup is not None:
+            write(f"{outcome.backup}: whole logs\n")
+    left = report.summary.errors or made.decisions or outcome.notes
+    return EXIT_ERRORS if left else EXIT_OK
+
+
+def _wishes(options: argparse.Namespace) -> Wishes:
+    from assay.prepare.plan import BadPlan, decode
+    from assay.prepare.planning import Wishes
+    from assay.status import Usage
+    from schemas import UnknownRound, canonical_round_name
+
+    try:
+        round = canonical_round_name(options.round)
+    except UnknownRound as error:
+        raise Usage(str(error)) from error
+    patterns = list(options.exclude)
+    for path in options.exclude_from:
+        try:
+            patterns += path.read_text("utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise Usage(f"--exclude-from {path} cannot be read: {error}") from error
+    record: Plan | None = None
+    if options.names_from is not None:
+        try:
+            record = decode(options.names_from.read_bytes())
+        except (OSError, BadPlan) as error:
+            raise Usage(f"--names-from {options.names_from}: {error}") from error
+    return Wishes(
+        round=round, division=options.division, submitter=options.submitter, system=options.system,
+        skip=frozenset(options.skip), exclude=patterns, record=record,
+    )  # fmt: skip
+
+
+def checked(tree: Path, round: str) -> Report:
+    """What the checker says of a tree; other packages' errors as the command line states them."""
+    import assay
+    from assay.status import Usage
+    from checker.archive import BadArchive
+    from checker.engine import Options, check
+    from checker.machine import MachineFault
+
+    try:
+        return check(tree, Options(round=round), version=assay.__version__)
+    except (FileNotFoundError, BadArchive, MachineFault) as error:
+        raise Usage(str(error)) from error
+
+
+def _verdict(report: Report) -> str:
+    """One line: what is left to do by hand, the rules with most errors first."""
+    s = report.summary
+    text = f"{s.valid} of {s.results} results valid; {s.errors} errors, {s.warnings} warnings"
+    if not s.errors:
+        return text
+    counts: dict[str, int] = {}
+    for finding in report.findings:
+        if finding.severity == "error" and finding.waived is None:
+            counts[finding.rule] = counts.get(finding.rule, 0) + 1
+    most = sorted(counts, key=lambda rule: (-counts[rule], rule))[:8]
+    return f"{text}; left to fix: {', '.join(f'{rule} ({counts[rule]})' for rule in most)}"
