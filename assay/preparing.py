@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.progress import Line
+from assay.signals import held
 
 if TYPE_CHECKING:
     from assay.prepare.plan import Plan
@@ -19,10 +20,12 @@ Write = Callable[[str], None]
 
 def prepare(options: argparse.Namespace, write: Write, say: Write) -> int:
     """Exit status: 0 done (or shown) and nothing left to do; 1 something is; 2 nothing was done."""
-    from assay.prepare import plan as plans
-    from assay.prepare.acting import CannotAct, carry_out
-    from assay.prepare.junk import NoPathspec
-    from assay.prepare.planning import NoTree, plan
+    with held():
+        import checker.engine  # noqa: F401
+        from assay.prepare import plan as plans
+        from assay.prepare.acting import CannotAct, carry_out
+        from assay.prepare.junk import NoPathspec
+        from assay.prepare.planning import NoTree, plan
     from assay.status import EXIT_ERRORS, EXIT_OK, Usage
 
     if options.out is None and not options.dry_run:

@@ -23,6 +23,23 @@ class Stopped(KeyboardInterrupt):
         self.number = number
 
 
+_held: list[int] | None = None
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Within it a signal that `stopping` answers waits for the end: for imports, whose native code
+    (msgspec's decoders) does not survive an exception in the middle."""
+    global _held
+    _held = [] if _held is None else _held
+    try:
+        yield
+    finally:
+        waiting, _held = _held, None
+    if waiting:
+        raise Stopped(waiting[0])
+
+
 @contextmanager
 def stopping() -> Iterator[None]:
     """Within it the first INT, TERM or HUP raises Stopped.
@@ -36,6 +53,9 @@ def stopping() -> Iterator[None]:
     first: list[float] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
+        if _held is not None and len(_held) < 1:
+            _held.append(number)
+            return
         if not first:
             first.append(time.monotonic())
             raise Stopped(number)

@@ -31,9 +31,8 @@ def take_out(draft: Draft) -> None:
         for depth, name in enumerate(entry.parts):
             low = name.lower()
             last = depth == len(entry.parts) - 1
-            if last and any(fnmatchcase(low, pattern) for pattern in _LEFTOVERS):
-                entry.leave_out("a leftover of an editor or an operating system", "S121")
-            elif low in _FOLDERS and not (depth == 0 and name in ignored):
+            leftover = last and any(fnmatchcase(low, pattern) for pattern in _LEFTOVERS)
+            if leftover or (low in _FOLDERS and not (depth == 0 and name in ignored)):
                 entry.leave_out("a leftover of an editor or an operating system", "S121")
             elif low == "__pycache__" or (last and low.endswith((".pyc", ".pyo"))):
                 entry.leave_out("compiled Python", "S124")

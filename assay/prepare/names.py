@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+
 from assay.prepare.draft import RESULT_TOPS, Draft, Entry
 from checker.discover import canonical_scenario
 from checker.near import nearest

@@ -225,7 +225,7 @@ def _division(name: str) -> Mess:
 
 
 def _wrapped(tree: GoodTree) -> None:
-    inside = [p for p in tree.root.iterdir()]
+    inside = list(tree.root.iterdir())
     (tree.root / "upload").mkdir()
     for place in inside:
         place.rename(tree.root / "upload" / place.name)
