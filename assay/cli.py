@@ -18,10 +18,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from assay.signals import Stopped, stopping
+from assay.signals import stopping
 from assay.status import (
     EXIT_ERRORS,
-    EXIT_INTERRUPTED,
     EXIT_OK,
     EXIT_USAGE,
     Usage,
@@ -65,12 +64,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader went away (head, less): not an error of ours, and nothing more to say.
         _drop_output()
         return EXIT_OK
-    except Stopped as stop:
-        _say(f"assay: stopped by {signal.Signals(stop.number).name}")
-        return 128 + stop.number
-    except KeyboardInterrupt:
-        _say("assay: interrupted")
-        return EXIT_INTERRUPTED
+    except KeyboardInterrupt as stop:
+        # Stopped, and the runner's Interrupted, carry the signal's number.
+        number = getattr(stop, "number", signal.SIGINT)
+        _say(f"assay: stopped by {signal.Signals(number).name}")
+        return 128 + number
     except MemoryError:
         _say("assay: not enough memory; try --jobs 1")
         return EXIT_USAGE

@@ -36,10 +36,10 @@ class Listener:
         where = f"{event.benchmark} {event.scenario} {event.mode}"
         if event.phase == "running":
             self.line.show(f"{where}: {_numbers(event)}")
-        elif event.phase in ("ready", "warning", "failed", "search"):
+        elif event.phase in ("ready", "warning", "search"):
             self.line.clear()
             self.say(f"{where}: {event.message}" if event.message else f"{where}: {event.phase}")
-        elif event.phase == "done":
+        elif event.phase in ("done", "failed"):  # a failure's reason is the outcome's
             self.line.clear()
         else:
             self.line.show(f"{where}: {event.phase} {event.message}", force=True)
@@ -236,19 +236,23 @@ def _measured(plan: Plan, listener: Listener, write: Write, say: Write) -> list[
     from runner import RunnerError, iter_benchmark
 
     outcomes: list[Outcome] = []
+
+    def kept() -> str:
+        count = sum(1 for o in outcomes if o.status in ("valid", "invalid", "not-compliant"))
+        return f"{count} finished scenario{'' if count == 1 else 's'} in {plan.out}"
+
     try:
         for outcome in iter_benchmark(plan, listener):
             listener.line.clear()
             outcomes.append(outcome)
             write(_lines([outcome]))
     except RunnerError as error:
-        raise Usage(str(error)) from error
+        raise Usage(f"{error}{f' Kept: {kept()}.' if outcomes else ''}") from error
     except KeyboardInterrupt:
         listener.line.clear()
-        kept = sum(1 for o in outcomes if o.status in ("valid", "invalid", "not-compliant"))
         say(
-            f"interrupted: {kept} finished scenarios are in {plan.out}; nothing is claimed of the "
-            f"one that ran, what it left is beside it in {plan.out}.runs"
+            f"interrupted; kept: {kept()}. Nothing is claimed of the scenario that ran; what it left "
+            f"is in {plan.out}.runs"
         )
         raise
     finally:
@@ -302,6 +306,17 @@ def _cautions(plan: Plan, round: Round) -> list[str]:
             f"round {round.name} does not know {plan.benchmark}: see --as, --division open"
         )
         return found
+    found += _other_name(plan, round, rules)
+    if rules.categories and plan.system_type not in rules.categories:
+        found.append(
+            f"{plan.task} is not a benchmark of {plan.system_type} systems in round {round.name}; "
+            f"expected --system-type {' or '.join(rules.categories)}"
+        )
+    elif "datacenter" in plan.system_type and not {"datacenter", "none"} & set(rules.categories):
+        found.append(
+            f"{plan.task} is not in the datacenter suite of round {round.name}: the result counts "
+            "for edge only"
+        )
     if plan.backend == "kserve":
         found.append(
             "this machine cannot see what the system under test is made of: fill in its description; "
@@ -333,6 +348,26 @@ def _cautions(plan: Plan, round: Round) -> list[str]:
                 "add --compliance"
             )
     return found
+
+
+def _other_name(plan: Plan, round: Round, rules: Benchmark) -> list[str]:
+    """A benchmark that the round scores as another one: said, with its own reference."""
+    from runner import get_benchmark
+    from schemas import load_round, round_names
+
+    own = get_benchmark(plan.benchmark).name
+    if plan.renamed or plan.task in (None, own) or not rules.accuracy or plan.division == "open":
+        return []
+    gate = rules.accuracy[0]
+    text = f"round {round.name} scores {own} as {plan.task}: {gate.metric} of at least {gate.bound:.5g}"
+    for name in reversed(round_names()):
+        known = load_round(name).benchmarks.get(own)
+        if known is not None and known.accuracy and known.accuracy[0].reference < gate.bound:
+            return [
+                f"{text}, which its own reference of round {name}, {known.accuracy[0].reference:.5g}, "
+                "cannot meet: see --division open"
+            ]
+    return [text] if own not in plan.task and plan.task not in own else []  # type: ignore[operator]
 
 
 def _sample_count(plan: Plan) -> int | None:

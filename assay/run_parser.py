@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +47,11 @@ def _option(text: str) -> tuple[str, Any]:
         return name, words[value.lower()]
     for kind in (int, float):
         try:
-            return name, kind(value)
+            number = kind(value)
         except ValueError:
             continue
+        if math.isfinite(number):  # "nan" and "inf" are words like any other
+            return name, number
     return name, value
 
 
@@ -57,7 +60,7 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
     what = run.add_argument_group("what to measure")
     what.add_argument(
         "--benchmark", default="digits", metavar="B",
-        help="default: digits, an embedded one; 'module:NAME' for one of your own",
+        help="default: digits, an embedded one; module:NAME or folder/file.py:NAME for your own",
     )  # fmt: skip
     what.add_argument(
         "--as", dest="task", metavar="B",
@@ -147,7 +150,7 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
 def _execution(group: Any) -> None:
     group.add_argument(
         "--backend", default="onnxruntime", metavar="B",
-        help="onnxruntime (default), tensorrt, kserve, dummy, or 'module:Class'",
+        help="onnxruntime (default), tensorrt, kserve, dummy, or module:Class or folder/file.py:Class",
     )  # fmt: skip
     group.add_argument(
         "--backend-option", action="append", type=_option, default=[], metavar="NAME=VALUE",

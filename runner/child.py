@@ -100,6 +100,7 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
 
     from runner.backends import open_backend
     from runner.benchmarks import open_benchmark
+    from runner.disturbance import Disturbance
     from runner.errors import DatasetError, RunnerError
     from runner.qsl import Library
     from runner.settings import RunSettings, calibrate, to_loadgen, user_conf_text
@@ -207,12 +208,14 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     began = time.monotonic()
     watch = Watch(limits) if limits and job["early_stop"] else None
 
+    disturbance = Disturbance()
+
     def answering() -> None:
         stall.enter("running", least_s)
 
     reporter = threading.Thread(
         target=_report,
-        args=(channel, sut, began, stop, watch, answering),
+        args=(channel, sut, began, stop, watch, answering, disturbance),
         name="reporter",
         daemon=True,
     )
@@ -229,6 +232,7 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     reporter.start()
     lg.StartTestWithLogSettings(handle, samples, test, log, audit)
     seconds = time.monotonic() - began
+    channel.send("disturbed", share=disturbance.share())
     channel.phase = "done"
     stall.enter("closing")
     stop.set()
@@ -321,6 +325,7 @@ def _report(
     stop: threading.Event,
     watch: Any,
     answering: Callable[[], None],
+    disturbance: Any,
 ) -> None:
     """Report the counters until `stop`; `answering` is called once, after the first answer."""
     from runner.errors import HopelessRun
@@ -346,6 +351,7 @@ def _report(
         # target_qps would be wrong, and the stall watch will say what is the matter.
         moving, before = done != before, done
         if why and moving:
+            channel.send("disturbed", share=disturbance.share())
             message = f"ended early, because it can only become INVALID: {why}."
             channel.fail(HopelessRun(message))
 

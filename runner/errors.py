@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping, Sequence
 
 
@@ -62,15 +63,21 @@ class ResourceError(RunnerError):
 class HopelessRun(RunnerError):
     """A performance run that was ended early, because it could only become INVALID.
 
-    `values`: the user.conf settings that were in effect; `rate`: samples per second so far.
+    `values`: the user.conf settings that were in effect; `rate`: samples per second so far;
+    `disturbed`: see `Measurement.disturbed`.
     """
 
     def __init__(
-        self, message: str, values: Mapping[str, float] | None = None, rate: float = 0.0
+        self,
+        message: str,
+        values: Mapping[str, float] | None = None,
+        rate: float = 0.0,
+        disturbed: float = 0.0,
     ) -> None:
         super().__init__(message)
         self.values = dict(values or {})
         self.rate = rate
+        self.disturbed = disturbed
 
 
 class StalledRun(RunnerError):
@@ -82,7 +89,12 @@ class RunFailed(RunnerError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C: the run was ended and nothing of it is claimed.
+    """Ctrl-C, or another signal: the run was ended and nothing of it is claimed.
 
-    A KeyboardInterrupt, so that callers that know nothing of the runner leave with 130.
+    A KeyboardInterrupt, so that callers that know nothing of the runner leave with 130; `number`
+    is the signal's.
     """
+
+    def __init__(self, message: str, number: int = signal.SIGINT) -> None:
+        super().__init__(message)
+        self.number = number

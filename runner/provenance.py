@@ -61,7 +61,7 @@ def provenance(benchmark: Benchmark, model: Path | None, data: Path | None) -> P
         own=own,
         model_sha256=sha256(model) if model is not None else "",
         data_sha256=sha256(data) if data is not None else "",
-        preprocessing=_preprocessing(benchmark),
+        preprocessing=benchmark.preparation,
     )
 
 
@@ -173,14 +173,3 @@ def sha256(path: Path) -> str:
         return whole.hexdigest()
     except OSError as error:
         raise BackendError(f"{path}: cannot be read ({error.strerror or error}).") from error
-
-
-def _preprocessing(benchmark: Benchmark) -> str:
-    recipe = getattr(benchmark.make_dataset, "keywords", {}).get("recipe")
-    if recipe is None:
-        return ""
-    mean, scale = (", ".join(f"{x:.6g}" for x in values) for values in (recipe.mean, recipe.scale))
-    return (
-        f"{recipe.scaling} to {recipe.side} x {recipe.side} pixels, (value - mean) * scale with "
-        f"mean {mean} and scale {scale} for red, green and blue; {recipe.layout}, {recipe.dtype}"
-    )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import re
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -17,12 +19,30 @@ from runner.benchmarks import get_benchmark, open_benchmark
 from runner.benchmarks.base import Benchmark, Score
 from runner.compliance import ComplianceRun, required_tests, run_test
 from runner.datasets import Dataset
-from runner.errors import HopelessRun, OutputError, RunFailed, RunnerError, SettingsError
+from runner.errors import (
+    BackendError,
+    DatasetError,
+    HopelessRun,
+    OutputError,
+    RunFailed,
+    RunnerError,
+    SettingsError,
+)
 from runner.layout import Places, check_name, get_round, places
+from runner.lock import locked
+from runner.named import short
 from runner.progress import Event, Phase, Progress, Silent
 from runner.provenance import Provenance, provenance, refuse_contradiction
-from runner.run import Job, Measurement, measure
-from runner.search import Found, ProbeLog, Search, confirmations, estimate, find
+from runner.run import DISTURBED, Job, Measurement, measure
+from runner.search import (
+    CONTRADICTIONS,
+    Found,
+    ProbeLog,
+    Search,
+    confirmations,
+    estimate,
+    find,
+)
 from runner.settings import DEFAULT_DURATION_MS, SCENARIOS, Mode, RunSettings, loadgen_minimum
 from runner.submission import Paper, refuse_occupied, write_result, write_system
 from runner.system import default_system_name, describe_system
@@ -154,7 +174,8 @@ def run_benchmark(plan: Plan, progress: Progress | None = None) -> list[Outcome]
         running.
 
     Raises:
-        SettingsError, OutputError: before anything ran.
+        SettingsError, BackendError, DatasetError: it cannot be done; nothing was measured.
+        OutputError: before anything ran, or the disk is full; finished scenarios lie in the tree.
         Interrupted: Ctrl-C; finished scenarios lie in the tree, the running one does not.
     """
     return list(iter_benchmark(plan, progress))
@@ -163,13 +184,18 @@ def run_benchmark(plan: Plan, progress: Progress | None = None) -> list[Outcome]
 def iter_benchmark(plan: Plan, progress: Progress | None = None) -> Iterator[Outcome]:
     """As `run_benchmark`, each outcome as it comes."""
     benchmark = _benchmark(plan)
-    system = check_name(plan.system or default_system_name(plan.backend), "system")
+    system = check_name(plan.system or default_system_name(short(plan.backend)), "system")
     if not plan.scenarios:
         raise SettingsError(f"found no scenario; asked for some of {', '.join(SCENARIOS)}.")
     for what, path in (("model", plan.model), ("data set", plan.data)):
         if path is not None and not path.exists():
             raise SettingsError(f"found no {what} at {path}; asked for a file or folder there.")
     known = get_round(plan.round).system_description.system_type
+    if not known:
+        raise SettingsError(
+            f"round {get_round(plan.round).name} has no system types, and the installed LoadGen "
+            "writes other logs; the runner writes trees of v1.0 and later."
+        )
     if plan.system_type not in known:
         raise SettingsError(
             f"found system type {plan.system_type!r}; asked for one of {', '.join(map(repr, known))}."
@@ -182,18 +208,22 @@ def iter_benchmark(plan: Plan, progress: Progress | None = None) -> Iterator[Out
         if plan.compliance:
             required_tests(get_round(plan.round), plan.task or benchmark.name, scenario)
         for division in divisions:
+            _places(plan, division, system, benchmark, scenario)
+    _open_dataset(plan, benchmark)
+    listener = progress or Silent()
+    with locked(plan.out):
+        for scenario, division in itertools.product(plan.scenarios, sorted(divisions)):
             place = _places(plan, division, system, benchmark, scenario).result
             if not plan.overwrite:
                 refuse_occupied(place)
-    runs = _runs_folder(plan.out)
-    listener = progress or Silent()
-    try:
-        for scenario in plan.scenarios:
-            yield _Scenario(
-                plan, benchmark, system, scenario, runs / scenario, listener, made_with
-            ).run()
-    finally:
-        _remove_empty(runs)
+        runs = _runs_folder(plan.out)
+        try:
+            for scenario in plan.scenarios:
+                yield _Scenario(
+                    plan, benchmark, system, scenario, runs / scenario, listener, made_with
+                ).run()
+        finally:
+            _remove_empty(runs)
 
 
 def _places(plan: Plan, division: str, system: str, benchmark: Benchmark, scenario: str) -> Places:
@@ -202,7 +232,7 @@ def _places(plan: Plan, division: str, system: str, benchmark: Benchmark, scenar
     if division == "open" and plan.renamed:
         # A name of its own, so that nobody takes it for the round's benchmark.
         directory = f"{benchmark.name}-as-{task}"
-    implementation = re.sub(r"[^A-Za-z0-9]+", "-", plan.backend).strip("-")
+    implementation = re.sub(r"[^A-Za-z0-9]+", "-", short(plan.backend)).strip("-")
     return places(
         get_round(plan.round),
         plan.out,
@@ -260,6 +290,15 @@ def foresee(plan: Plan) -> str:
         f"the accuracy runs' own time, up to {duration_text(most)} if all is repeated; "
         f"{held / 1e6:.0f} MB of samples in memory"
     )
+
+
+def _open_dataset(plan: Plan, benchmark: Benchmark) -> None:
+    """What is missing is said once, before anything runs.
+
+    Raises:
+        DatasetError: the data set is absent or incomplete.
+    """
+    benchmark.make_dataset(plan.data)
 
 
 def sample_count(plan: Plan) -> int:
@@ -328,8 +367,9 @@ def _model(plan: Plan, benchmark: Benchmark) -> Path | None:
     if precision not in benchmark.models:
         raise SettingsError(
             f"found precision {precision!r}; {benchmark.name} comes as "
-            f"{', '.join(benchmark.models) or 'no model of its own'}. Choose one, or name a model "
-            "file."
+            f"{', '.join(benchmark.models)}. Choose one, or give a model file with --model."
+            if benchmark.models
+            else f"{benchmark.name} comes without a model; give one with --model FILE."
         )
     return benchmark.models[precision]
 
@@ -433,6 +473,12 @@ class _Scenario:
             types = tuple(sorted({"fp16" if t == "fp32" else t for t in types}))
         return ", ".join(types) or (plan.precision or "fp32").split("-")[0]
 
+    def advice(self) -> str:
+        """What a missed gate may come from."""
+        used, others = self.benchmark.preparation, self.benchmark.alternatives
+        said = f" Preprocessing used: {used}." if used else ""
+        return f"{said} Other models of this benchmark need: {others}." if others else said
+
     def say(self, text: str, phase: Phase = "warning") -> None:
         self.listener.on_event(
             Event(phase, self.benchmark.name, self.scenario, "performance", text)
@@ -462,7 +508,7 @@ class _Scenario:
                     return replace(
                         outcome,
                         status="gate-missed",
-                        message=f"{missed}; the performance was not measured.",
+                        message=f"{missed}; the performance was not measured.{self.advice()}",
                     )
                 outcome = replace(outcome, division="open")
                 self.notes.append(
@@ -495,6 +541,10 @@ class _Scenario:
                 outcome, status="invalid", message=str(error), path=self.runs, found=self.found
             )
         except RunnerError as error:
+            # What fails before the first run, or for want of space, fails in each scenario.
+            unable = isinstance(error, (BackendError, DatasetError)) and not outcome.accuracy_run
+            if unable or isinstance(error, OutputError):
+                raise
             return replace(
                 outcome, status="failed", message=str(error), path=self.runs, found=self.found
             )
@@ -506,12 +556,13 @@ class _Scenario:
         if plan.search is None:
             return self.performance(job)
         full = job.settings.given().get("min_duration", DEFAULT_DURATION_MS) / 1000
-        low, high = estimate(plan.search, self.scenario, full)
-        self.say(
-            f"the search takes about {duration_text(low)} with its full run, at most "
-            f"{duration_text(high)}",
-            "search",
-        )
+        if self.scenario != "Server":  # whose search says it once it knows the rate
+            low, high = estimate(plan.search, self.scenario, full)
+            self.say(
+                f"the search takes about {duration_text(low)} with its full run, at most "
+                f"{duration_text(high)}",
+                "search",
+            )
         log = ProbeLog(
             plan.out.with_name(plan.out.name + ".search")
             / f"{self.benchmark.name}-{self.scenario}.jsonl",
@@ -525,6 +576,7 @@ class _Scenario:
             self.listener,
             lambda text: self.say(text, "search"),
             PERCENTILE,
+            full,
         )
         self.found = found
         self.say(found.text, "search")
@@ -553,7 +605,19 @@ class _Scenario:
         """Full runs at the value found and, where they are not VALID, on the safer side of it."""
         last: Measurement | None = None
         hopeless: HopelessRun | None = None
+        length = job.settings.given().get("min_duration", DEFAULT_DURATION_MS) / 1000
+        disturbed = found.disturbed
         for number, value in enumerate(confirmations(search, found, self.scenario), 1):
+            if number > 1 and time.monotonic() + length > found.deadline:
+                self.say("the time announced for the search is over", "search")
+                break
+            if number > CONTRADICTIONS and disturbed >= DISTURBED:
+                raise RunFailed(
+                    f"machine disturbed: full runs below the {found.best:g} that short runs carried "
+                    f"are not VALID, while other processes kept this one waiting for a processor "
+                    f"{disturbed:.0%} of the time. Search again on a quiet machine, or give "
+                    "--target-qps."
+                )
             text = (
                 f"# {found.key} was found by a search: {found.text}.\n"
                 f"# Full run {number} of at most {search.confirmations}.\n"
@@ -569,6 +633,7 @@ class _Scenario:
                 last = measure(replace(job, settings=settings), folder, self.listener)
             except HopelessRun as error:
                 hopeless = error
+                disturbed = max(disturbed, error.disturbed)
                 log.note("confirmation", value=value, valid=False, reason=str(error))
                 self.say(f"the full run at {value:g} could not become VALID", "search")
                 continue
@@ -576,6 +641,7 @@ class _Scenario:
                 "confirmation", value=value, valid=last.valid, metric=last.metric,
                 reason="; ".join(last.reasons),
             )  # fmt: skip
+            disturbed = max(disturbed, last.disturbed)
             said = "VALID" if last.valid else f"not VALID ({'; '.join(last.reasons)})"
             self.say(f"the full run at {value:g} is {said}", "search")
             if last.valid:
@@ -653,7 +719,10 @@ class _Scenario:
         """The result into the tree, and the system's description if there is none."""
         plan = self.plan
         target = _places(plan, division, self.system, self.benchmark, self.scenario)
-        path = write_result(
+        if not target.system.exists() or plan.overwrite:
+            # Else left alone: a submitter may have completed it by hand since.
+            self.describe(division, target, performance.framework)
+        return write_result(
             target,
             self.benchmark,
             accuracy,
@@ -670,10 +739,6 @@ class _Scenario:
             tests,
             overwrite=plan.overwrite,
         )
-        if not target.system.exists() or plan.overwrite:
-            # Else left alone: a submitter may have completed it by hand since.
-            self.describe(division, target, performance.framework)
-        return path
 
     def describe(self, division: str, target: Places, framework: str) -> None:
         plan = self.plan

@@ -18,11 +18,13 @@ from typing import Any
 from runner import errors, logs
 from runner.benchmarks import get_benchmark
 from runner.errors import Interrupted, OutputError, RunFailed, RunnerError, SettingsError
+from runner.named import absolute
 from runner.progress import Event, Progress, Silent
 from runner.settings import MODES, SAMPLES_PER_QUERY, RunSettings
 
 FREE_DISK = 64 * 2**20  # bytes to leave on the disk beyond what the logs need
 OUTPUT_LOG = "process_output.txt"
+DISTURBED = 0.05  # of the time: from here on other processes are said to have disturbed a run
 TIMEOUT = "Timeout ("  # begins faulthandler's report: see runner.stall
 
 
@@ -86,6 +88,8 @@ class Measurement:
         framework: what executed, with versions.
         seconds: how long LoadGen ran; `samples` is what it had answered.
         warnings: what should be known about the result.
+        disturbed: share of the time for which threads of the run waited for a processor that other
+            processes, or the host, had; 0 where the kernel does not say.
     """
 
     folder: Path
@@ -100,6 +104,7 @@ class Measurement:
     seconds: float
     samples: int
     warnings: tuple[str, ...] = ()
+    disturbed: float = 0.0
 
 
 def measure(job: Job, folder: Path, progress: Progress | None = None) -> Measurement:
@@ -113,13 +118,13 @@ def measure(job: Job, folder: Path, progress: Progress | None = None) -> Measure
         progress: hears of every step.
 
     Raises:
-        OutputError: the folder exists, cannot be written, or the disk is too full.
+        OutputError: the folder exists, cannot be written, or the disk is full, before or after.
         SettingsError, ResourceError, BackendError, DatasetError: found before LoadGen began.
         InferenceError: an inference raised or gave unusable outputs; the run was ended there.
         StalledRun: nothing moved for longer than `stall_timeout_s`.
         HopelessRun: a performance run was ended, because it could only become INVALID.
         RunFailed: the process died or the logs are not whole.
-        Interrupted: Ctrl-C.
+        Interrupted: Ctrl-C, or another signal that raised a KeyboardInterrupt.
     """
     listener = progress or Silent()
     benchmark = get_benchmark(job.benchmark)
@@ -142,21 +147,29 @@ def measure(job: Job, folder: Path, progress: Progress | None = None) -> Measure
         done = _Child(whole, staging, where).run()
         detail, error_texts = logs.verify(staging, job.settings.mode, done["total"])
         result = _judge(whole, staging, done, detail, error_texts)
-    except KeyboardInterrupt:
-        _disown(staging, "interrupted", "Interrupted (Ctrl-C).")
+    except KeyboardInterrupt as stop:
+        number = getattr(stop, "number", signal.SIGINT)
+        _disown(staging, "interrupted", f"Interrupted by {signal.Signals(number).name}.")
         where.say("failed", "interrupted")
-        raise Interrupted(f"{where.text}: interrupted; nothing of the run is claimed") from None
-    except RunnerError as error:
-        _disown(staging, "failed", str(error))
-        where.say("failed", str(error))
-        raise
-    except OSError as error:
-        _disown(staging, "failed", str(error))
-        where.say("failed", str(error))
-        raise RunFailed(
-            f"{where.text}: the system refused ({error}); look at the free space, the limits on "
-            "processes and the folder's permissions."
-        ) from error
+        message = f"{where.text}: interrupted; nothing of the run is claimed"
+        raise Interrupted(message, number) from None
+    except (RunnerError, OSError) as error:
+        refused = _refused(staging)
+        if refused is not None:
+            failed: RunnerError = OutputError(
+                f"{where.text}: its folder takes no more ({refused}). Free some space or choose "
+                "another disk; finished scenarios are kept."
+            )
+        elif isinstance(error, RunnerError):
+            failed = error
+        else:
+            failed = RunFailed(
+                f"{where.text}: the system refused ({error}); look at the limits on processes and "
+                "the folder's permissions."
+            )
+        _disown(staging, "failed", str(failed))
+        where.say("failed", str(failed))
+        raise failed from (None if failed is error else error)
     (staging / OUTPUT_LOG).unlink(missing_ok=True)
     (staging / logs.TRACE).unlink(missing_ok=True)
     staging.rename(folder)
@@ -216,14 +229,27 @@ def _free_name(path: Path) -> Path:
     return name
 
 
+def _refused(staging: Path) -> str | None:
+    """Why nothing more can be written there: LoadGen does not say that its logs were cut."""
+    try:
+        with tempfile.TemporaryFile(dir=staging) as probe:
+            probe.write(b"0" * 2**16)
+            probe.flush()
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
+
+
 def _disown(staging: Path, word: str, reason: str) -> None:
     """Keep what a run left, so that neither a person nor a checker takes it for a result."""
-    with contextlib.suppress(OSError):
-        for name in (logs.SUMMARY, logs.DETAIL, logs.ACCURACY, logs.TRACE):
+    for name in (logs.SUMMARY, logs.DETAIL, logs.ACCURACY, logs.TRACE):
+        with contextlib.suppress(OSError):
             source = staging / name
             if source.exists():
                 source.rename(staging / f"{word}-{name}")
+    with contextlib.suppress(OSError):  # on a full disk it stays empty
         (staging / "REASON.txt").write_text(reason + "\n", encoding="utf-8")
+    with contextlib.suppress(OSError):
         staging.rename(_free_name(staging.with_name(staging.name.replace("unfinished", word))))
 
 
@@ -239,6 +265,7 @@ class _Child:
         self._values: dict[str, float] = {}
         self._rate = 0.0
         self._warnings: list[str] = []
+        self._disturbed = 0.0
 
     def run(self) -> dict[str, Any]:
         """Start it, pass its events on, and return its "done" event."""
@@ -285,7 +312,7 @@ class _Child:
                 f"{self._where.text}: the measuring process ended by {_ending(code)} without a "
                 f"result. Its last words: {_tail(output)}"
             )
-        return {**last, "warnings": self._warnings}
+        return {**last, "warnings": self._warnings, "disturbed": self._disturbed}
 
     def _message(self) -> bytes:
         job = asdict(self._job)
@@ -295,6 +322,8 @@ class _Child:
         job["settings"]["audit_conf"] = audit and str(Path(audit).resolve())
         for name in ("model", "data"):
             job[name] = job[name] and str(Path(job[name]).resolve())
+        for name in ("benchmark", "backend"):
+            job[name] = absolute(job[name])
         return json.dumps(job).encode() + b"\n"
 
     def _on_event(self, event: dict[str, Any]) -> None:
@@ -314,6 +343,8 @@ class _Child:
                     f"{event['memory_bytes'] / 1e6:.0f} MB"
                 )
             self._where.say("ready", text, remaining_s=self._estimate)
+        elif kind == "disturbed":
+            self._disturbed = event["share"]
         elif kind == "progress":
             self._where.say("running", **self._numbers(event))
 
@@ -344,7 +375,7 @@ class _Child:
         if issubclass(kind, errors.InferenceError):
             message += " The run was ended there and nothing of it is claimed."
         if kind is errors.HopelessRun:
-            raise errors.HopelessRun(message, self._values, self._rate)
+            raise errors.HopelessRun(message, self._values, self._rate, self._disturbed)
         if kind is errors.UserConfError:
             kind = errors.SettingsError
         raise kind(message)
@@ -352,11 +383,14 @@ class _Child:
 
 def _module_places() -> list[str]:
     """Where the child looks for modules: where this process does, also in a source tree, and not in
-    the current folder, which may hold anything, unless this package itself comes from there."""
+    the current folder, which may hold anything, unless this package itself comes from there or
+    PYTHONPATH names it."""
     here = Path.cwd().resolve()
     own = Path(__file__).resolve().parents[1]
+    chosen = {Path(p).resolve() for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p}
     places = [Path(entry).resolve() for entry in sys.path if entry]
-    return list(dict.fromkeys(str(p) for p in (*places, own) if p != here or p == own))
+    wanted = (p for p in (*places, own) if p != here or p == own or p in chosen)
+    return list(dict.fromkeys(map(str, wanted)))
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -382,6 +416,25 @@ def _tail(path: Path) -> str:
     return text[-1500:] or "(none)"
 
 
+def _noted(disturbed: float, job: Job) -> list[str]:
+    if disturbed < DISTURBED or job.settings.mode != MODES[0]:
+        return []
+    return [
+        f"other processes kept the run waiting for a processor {disturbed:.0%} of the time: on a quiet "
+        "machine the result would be better"
+    ]
+
+
+def _why_invalid(detail: dict[str, Any]) -> str:
+    """Why LoadGen calls a run INVALID, in its own words."""
+    said = [detail.get("result_invalid_reason")]
+    if detail.get("early_stopping_met") is False:
+        text = str(detail.get("early_stopping_result") or "").replace("*", " ")
+        said.append(f"early stopping is not satisfied: {text}")
+    reasons = [" ".join(str(text).split()) for text in said if text]
+    return "; ".join(reasons) or str(detail["result_validity"])
+
+
 def _judge(
     job: Job, folder: Path, done: dict[str, Any], detail: dict[str, Any], error_texts: list[str]
 ) -> Measurement:
@@ -394,8 +447,7 @@ def _judge(
         if isinstance(value, (int, float)):
             metric = value * factor
         if detail["result_validity"] != "VALID":
-            reason = detail.get("result_invalid_reason") or detail["result_validity"]
-            reasons.append(" ".join(str(reason).split()))
+            reasons.append(_why_invalid(detail))
         elif not metric or metric <= 0:
             reasons.append(f"found {key} = {value}; asked for a positive number")
     return Measurement(
@@ -410,5 +462,6 @@ def _judge(
         framework=done["framework"],
         seconds=done["seconds"],
         samples=done["samples"],
-        warnings=tuple(done["warnings"]),
+        warnings=(*done["warnings"], *_noted(done["disturbed"], job)),
+        disturbed=done["disturbed"],
     )

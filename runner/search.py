@@ -8,6 +8,10 @@ third time: on a shared machine one bad second is no proof.
 Offline: short runs until two agree; the rate is only needed for the length of the run.
 SingleStream and MultiStream: one short run measures the latency that LoadGen wants as a hint.
 
+The time that the search may take is announced once the first short run has shown the rate, and then
+holds.  Where probes contradict one another, the warm-up or the full runs, more than chance allows, the
+search ends and says that the machine was disturbed: no rate found under such conditions means anything.
+
 Every probe is one line of a log, written as it ends.  A search that was interrupted starts from
 that log: the steps follow from the probes alone, so those already made are not made again.
 """
@@ -19,20 +23,23 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from checker.early_stopping import CONFIDENCE, total_queries
 from runner.errors import HopelessRun, OutputError, ResourceError, RunFailed, SettingsError
 from runner.progress import Event, Progress
-from runner.run import Job, Measurement, measure
+from runner.run import DISTURBED, Job, Measurement, measure
 from runner.settings import RunSettings
 
 Verdict = Literal["good", "bad", "unclear"]
 OVERHEAD_S = 1.5  # what a probe takes beside its own time: start, load, warm-up
 WORTH = 2.5  # short runs are made so much longer than early stopping needs at no late query
+CONTRADICTIONS = 2  # rates that were both carried and not carried
+LOADGEN_S = 150e-6  # that LoadGen, Python and a queue add to an inference in Server, at the most
+ROOMY = 20  # a latency limit of so many inferences leaves room for nearly the whole capacity
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,8 @@ class Probe:
     """One short run.
 
     `asked`: the rate, or latency hint in ms, it was made with (None: left to the warm-up);
-    `value`: the rate or hint that was in effect; `metric`: what the scenario is ranked by.
+    `value`: the rate or hint that was in effect; `metric`: what the scenario is ranked by;
+    `disturbed`: see `Measurement.disturbed`.
     """
 
     number: int
@@ -83,6 +91,7 @@ class Probe:
     reason: str = ""
     seconds: float = 0.0
     limit_s: float = 0.0
+    disturbed: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -90,7 +99,9 @@ class Found:
     """What the search recommends.
 
     `key`, `value`: the user.conf setting; `best`: the highest good rate (Server), the rate
-    measured (Offline) or the mean latency in ms; `text`: how it was found, in a sentence.
+    measured (Offline) or the mean latency in ms; `text`: how it was found, in a sentence;
+    `disturbed`: the worst of the probes, see `Measurement.disturbed`; `deadline`: when the full runs
+    must have ended, by `time.monotonic`.
     """
 
     key: str
@@ -98,6 +109,12 @@ class Found:
     best: float
     probes: int
     text: str
+    disturbed: float = 0.0
+    deadline: float = field(default=math.inf, compare=False)
+
+
+class OutOfTime(Exception):
+    """The announced time is over."""
 
 
 Say = Callable[[str], None]
@@ -243,14 +260,31 @@ class _Prober:
             "target_latency"
         )  # fmt: skip
         self.count = 0
+        self.deadline = math.inf
+        self.made: list[Probe] = []
+
+    @property
+    def disturbed(self) -> float:
+        """The worst of the probes so far."""
+        return max((probe.disturbed for probe in self.made), default=0.0)
 
     def run(self, asked: float | None, duration_s: float, least: int) -> Probe:
-        """One short run at this rate (or with this hint)."""
-        duration_s = round(duration_s, 3)
+        """One short run at this rate (or with this hint).
+
+        Raises:
+            OutOfTime: it would end after the deadline.
+        """
+        probe = self._run(asked, round(duration_s, 3), least)
+        self.made.append(probe)
+        return probe
+
+    def _run(self, asked: float | None, duration_s: float, least: int) -> Probe:
         self.count += 1
         earlier = self._log.again(asked, duration_s)
         if earlier is not None:
             return earlier
+        if time.monotonic() + duration_s > self.deadline:
+            raise OutOfTime
         settings = self._settings(asked, duration_s, least)
         folder = self._runs / f"probe-{self.count}"
         shutil.rmtree(folder, ignore_errors=True)
@@ -262,7 +296,10 @@ class _Prober:
                 shutil.rmtree(left, ignore_errors=True)
             value = error.values.get(self.key) or asked or 0.0
             reason = str(error).partition(": ")[2]
-            probe = Probe(self.count, asked, duration_s, "bad", value, error.rate, reason=reason)
+            probe = Probe(
+                self.count, asked, duration_s, "bad", value, error.rate,
+                reason=reason, disturbed=error.disturbed,
+            )  # fmt: skip
         else:
             probe = self._read(result, asked, duration_s)
             shutil.rmtree(folder, ignore_errors=True)
@@ -320,6 +357,7 @@ class _Prober:
             limit_s=float(detail["effective_target_latency_ns"]) / 1e9
             if scenario == "Server"
             else 0,
+            disturbed=result.disturbed,
         )
 
 
@@ -331,6 +369,7 @@ def find(
     progress: Progress,
     say: Say,
     percentile: float,
+    full_s: float = 0.0,
 ) -> Found:
     """The setting for the full run.
 
@@ -338,10 +377,11 @@ def find(
         job: of the full run; its rate or hint is what is looked for.
         percentile: Server's share of queries that must be in time.
         say: hears of every step, a line each.
+        full_s: least duration of a full run, for the announcement.
 
     Raises:
         SettingsError: the user.conf sets already what is to be found.
-        RunFailed: no rate is carried.
+        RunFailed: no rate is carried, or the machine was disturbed.
     """
     prober = _Prober(job, runs, log, progress, say)
     scenario = job.settings.scenario
@@ -353,11 +393,12 @@ def find(
     if log.earlier:
         say(f"{len(log.earlier)} probes of an interrupted search are taken from {log.path}")
     if scenario == "Server":
-        found = _server(search, prober, say, percentile)
+        found = _server(search, prober, say, percentile, full_s, job)
     elif scenario == "Offline":
         found = _offline(search, prober, say)
     else:
         found = _stream(search, prober, say, scenario)
+    found = replace(found, disturbed=prober.disturbed)
     log.note("found", setting=found.key, value=found.value, best=found.best, text=found.text)
     return found
 
@@ -367,10 +408,8 @@ def estimate(search: Search, scenario: str, full_s: float) -> tuple[float, float
     step = search.probe_s + OVERHEAD_S
     full = full_s + OVERHEAD_S
     if scenario == "Server":
-        bisections = math.ceil(math.log2(math.log(2) / math.log(1 + search.tolerance)))
-        return (2 + bisections) * step + full, (8 + 3 * bisections) * step + (
-            search.confirmations * full
-        )
+        most = _most_probes(search) * step + search.confirmations * full
+        return (2 + _bisections(search)) * step + full, most
     if scenario == "Offline":
         return 2 * step + full, 6 * step + search.confirmations * full
     return step + full, step + search.confirmations * full
@@ -389,9 +428,10 @@ def confirmations(search: Search, found: Found, scenario: str) -> Iterator[float
             value *= 0.5  # LoadGen ran out of queries
 
 
-def _server(search: Search, prober: _Prober, say: Say, percentile: float) -> Found:
+def _server(
+    search: Search, prober: _Prober, say: Say, percentile: float, full_s: float, job: Job
+) -> Found:
     needed = math.ceil(WORTH * total_queries(0, percentile))
-
     least = search.probe_s
 
     def try_once(rate: float | None) -> Probe:
@@ -409,40 +449,62 @@ def _server(search: Search, prober: _Prober, say: Say, percentile: float) -> Fou
                 return True
             if try_once(rate).verdict == "bad":
                 return False
-            return try_once(rate).verdict == "good"
+            found = try_once(rate).verdict == "good"
         except ResourceError as error:
             say(f"{rate:g} queries/s: {error}")
             return False
+        refuse_contradictions(prober.made)
+        return found
 
     first = try_once(None)
     # A load that is too high by the tolerance must have the time to make queries late.
     least = max(least, round(first.limit_s / search.tolerance, 3))
     rate = float(f"{first.value:.4g}")
+    step = max(least, needed / rate) + max(OVERHEAD_S, 1.5 * (first.seconds - first.duration_s))
+    most = _most_probes(search) * step
+    prober.deadline = time.monotonic() + most
+    deadline = prober.deadline + search.confirmations * (full_s + step - least)
+    say(f"the search takes at most {most + deadline - prober.deadline:,.0f} s with its full runs")
     low: float | None = rate if first.verdict == "good" else None
     high: float | None = None
-    for _ in range(24):
-        if low is not None and high is not None:
-            break
-        rate = float(f"{(low * 2 if low is not None else rate / 2):.4g}")
-        if rate < 1e-3:
-            break
-        if carries(rate):
-            low = rate
-        else:
-            high = rate
+    late = ""
+    try:
+        for _ in range(24):
+            if low is not None and high is not None:
+                break
+            rate = float(f"{(low * 2 if low is not None else rate / 2):.4g}")
+            if rate < 1e-3:
+                break
+            if carries(rate):
+                low = rate
+            else:
+                high = rate
+        while low is not None and high is not None and high > low * (1 + search.tolerance):
+            middle = float(f"{math.sqrt(low * high):.4g}")
+            if not low < middle < high:
+                break
+            if carries(middle):
+                low = middle
+            else:
+                high = middle
+    except OutOfTime:
+        late = ", when the time announced for the search was over"
     if low is None:
+        disturbed = "machine disturbed: " if prober.disturbed >= DISTURBED else ""
         raise RunFailed(
-            f"found no rate that the system carries, down to {rate:g} queries/s; look at the "
-            "latency limit and at what else runs on the machine."
+            f"{disturbed}found no rate that the system carries, down to {rate:g} queries/s{late}"
+            f"{_disturbance(prober.disturbed)}; look at the latency limit and at what else runs on "
+            "the machine."
         )
-    while high is not None and high > low * (1 + search.tolerance):
-        middle = float(f"{math.sqrt(low * high):.4g}")
-        if not low < middle < high:
-            break
-        if carries(middle):
-            low = middle
-        else:
-            high = middle
+    # The first probe's rate is a share of what the warm-up did one by one.
+    inference = job.settings.load / first.value
+    expected = job.workers / (inference + LOADGEN_S)
+    if first.limit_s > ROOMY * inference and low < 0.5 * expected:
+        raise RunFailed(
+            f"machine disturbed: found {low:g} queries/s carried; the warm-up suggests about "
+            f"{expected:,.4g}{_disturbance(prober.disturbed)}. Search again on a quiet machine, or "
+            "give --target-qps."
+        )
     value = float(f"{low * (1 - search.margin):.4g}")
     above = f"{high:g} was not carried" if high is not None else "no higher one was tried"
     return Found(
@@ -451,9 +513,44 @@ def _server(search: Search, prober: _Prober, say: Say, percentile: float) -> Fou
         low,
         prober.count,
         f"{low:g} queries/s were carried in short runs of {search.probe_s:g} s or more "
-        f"({CONFIDENCE * 100:.0f} % confidence by early stopping), {above}; target_qps is "
+        f"({CONFIDENCE * 100:.0f} % confidence by early stopping), {above}{late}; target_qps is "
         f"{search.margin * 100:g} % lower",
+        deadline=deadline,
     )
+
+
+def refuse_contradictions(made: Sequence[Probe]) -> None:
+    """Chance gives a wrong verdict once in a hundred times, not again and again.
+
+    Raises:
+        RunFailed: rates were both carried and not carried.
+    """
+    verdicts: dict[float, set[str]] = {}
+    for probe in made:
+        verdicts.setdefault(probe.value, set()).add(probe.verdict)
+    both = sorted(rate for rate, found in verdicts.items() if {"good", "bad"} <= found)
+    if len(both) >= CONTRADICTIONS:
+        raise RunFailed(
+            f"machine disturbed: {' and '.join(f'{rate:g}' for rate in both)} queries/s were carried "
+            f"in one short run and not in another{_disturbance(max(p.disturbed for p in made))}. "
+            "Search again on a quiet machine, or give --target-qps."
+        )
+
+
+def _disturbance(share: float) -> str:
+    """What was measured of it, as a clause; "" where it was little."""
+    if share < DISTURBED:
+        return ""
+    return f", while other processes kept this one waiting for a processor {share:.0%} of the time"
+
+
+def _most_probes(search: Search) -> int:
+    """Short runs of Server, if the bracket is wide and each is made three times."""
+    return 8 + 3 * _bisections(search)
+
+
+def _bisections(search: Search) -> int:
+    return math.ceil(math.log2(math.log(2) / math.log(1 + search.tolerance)))
 
 
 def _factors(longest: int) -> Iterator[int]:

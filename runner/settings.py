@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from checker.early_stopping import total_queries
 from runner.errors import ResourceError, SettingsError, UserConfError
 
 Mode = Literal["performance", "accuracy"]
@@ -31,6 +32,7 @@ LOADGEN_MS = 0.003  # what LoadGen and Python add to a query at the least
 # Early stopping at the 99th percentile needs 459 queries in time if none is late, and some 100 to
 # 150 more for each one that is.
 SERVER_QUERIES = 1000
+SERVER_PERCENTILE = 0.99
 MEMORY_SHARE = 0.4  # of the free memory, for LoadGen's queries
 
 DEFAULT_DURATION_MS = 600_000  # LoadGen's min_duration where no configuration sets one
@@ -470,6 +472,13 @@ def calibrate(settings: RunSettings, warm_up: WarmUp, free_bytes: int) -> Hints:
             chosen = not {"min_query_count", key} & given.keys()
             if chosen and within < SERVER_QUERIES <= 10 * within:
                 values["min_query_count"] = least = SERVER_QUERIES
+            needed = total_queries(0, SERVER_PERCENTILE)
+            if max(within, least) < needed:
+                warnings.append(
+                    f"found about {max(within, least):,.0f} queries in {duration / 1000:g} s; early "
+                    f"stopping needs {needed} or more at the 99th percentile, so the run will be "
+                    f"INVALID: run for at least {1.2 * needed / hint:,.0f} s or raise target_qps"
+                )
             seconds = max(duration / 1000, least / hint)
             if hint * warm_up.best_s > 4:
                 warnings.append(

@@ -61,8 +61,18 @@ class Paper:
 
 
 def write_system(path: Path, description: Mapping[str, str]) -> None:
-    """Write a system description."""
-    _write(path, json.dumps(dict(description), indent=2) + "\n")
+    """Write a system description.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    try:
+        _write(path, json.dumps(dict(description), indent=2) + "\n")
+    except OSError as error:
+        raise OutputError(
+            f"{path}: cannot be written ({error.strerror or error}); free space or fix the "
+            "permissions and run again."
+        ) from error
 
 
 def truncate_accuracy_log(folder: Path) -> str:
@@ -241,8 +251,12 @@ def _write(path: Path, text: str) -> None:
     """Write a whole file or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def _section(path: Path, head: str, name: str, text: str) -> None:

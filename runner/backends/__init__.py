@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 from runner.errors import BackendError
+from runner.named import is_place, load, short
 
 if TYPE_CHECKING:
     from runner.backends.base import Backend
@@ -24,7 +24,7 @@ _METHODS = ("load", "infer", "close")
 
 
 def make_backend(name: str, options: Mapping[str, Any]) -> Backend:
-    """Construct a backend: a name of `BACKENDS`, or `module:Class` for one of your own.
+    """Construct a backend: a name of `BACKENDS`, or one of your own (see `runner.named`).
 
     Raises:
         BackendError: no such backend, its library is absent, or it does not know an option.
@@ -54,22 +54,26 @@ def preflight(name: str, options: Mapping[str, Any]) -> None:
 
 def _call(name: str, use: Callable[[Any], Any], options: Mapping[str, Any]) -> Any:
     place = BACKENDS.get(name, name)
-    module, _, attribute = place.partition(":")
-    if not attribute:
+    if not is_place(place):
         raise BackendError(
-            f"found backend {name!r}; asked for one of {', '.join(BACKENDS)}, or 'module:Class'."
+            f"found backend {name!r}; expected one of {', '.join(BACKENDS)}, or one of your own as "
+            "module:Class or folder/file.py:Class."
         )
     try:
-        return use(getattr(import_module(module), attribute))
+        return use(load(place))
     except (ImportError, AttributeError) as error:
         raise BackendError(
-            f"backend {name!r} cannot be imported ({error}); install the library it needs, "
-            f"or choose one of {', '.join(BACKENDS)}."
+            f"backend {name!r} cannot be imported ({error}); install the library that it needs, "
+            f"name its file (folder/file.py:Class), or choose one of {', '.join(BACKENDS)}."
         ) from error
     except TypeError as error:
         raise BackendError(
-            f"backend {name!r} does not take these options: {dict(options)!r} ({error})."
+            f"backend {name!r} does not take these options: {_listed(options)} ({error})."
         ) from error
+
+
+def _listed(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in options.items()) or "none"
 
 
 def open_backend(
@@ -89,7 +93,7 @@ def open_backend(
     def make() -> Backend:
         made = make_backend(name, options)
         if not hasattr(made, "framework"):
-            made.framework = name  # at least whose code it was
+            made.framework = short(name)  # at least whose code it was
         if on_progress is not None and hasattr(made, "on_progress"):
             made.on_progress = on_progress
         return made

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from runner.errors import SettingsError
+from runner.named import is_place, load
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,22 +42,25 @@ def benchmark_names() -> tuple[str, ...]:
 
 
 def get_benchmark(name: str) -> Benchmark:
-    """A benchmark of the registry, or one of your own as `module:NAME`.
+    """A benchmark of the registry, or one of your own (see `runner.named`).
 
     Raises:
         SettingsError: there is none of that name.
     """
     name = ALIASES.get(name, name)
-    module, _, attribute = BENCHMARKS.get(name, name).partition(":")
-    if not attribute:
+    place = BENCHMARKS.get(name, name)
+    if not is_place(place):
         raise SettingsError(
-            f"found benchmark {name!r}; asked for one of {', '.join(BENCHMARKS)}, or "
-            "'module:NAME' for one of your own."
+            f"found benchmark {name!r}; expected one of {', '.join(BENCHMARKS)}, or one of your own "
+            "as module:NAME or folder/file.py:NAME."
         )
     try:
-        return cast("Benchmark", getattr(import_module(module), attribute))
+        return cast("Benchmark", load(place))
     except (ImportError, AttributeError) as error:
-        raise SettingsError(f"benchmark {name!r} cannot be imported: {error}") from error
+        raise SettingsError(
+            f"benchmark {name!r} cannot be imported ({error}); a module in the current folder is "
+            "found when its file is named: folder/file.py:NAME."
+        ) from error
 
 
 def open_benchmark(name: str, model: Path | None = None, data: Path | None = None) -> Benchmark:

@@ -82,6 +82,9 @@ class Benchmark:
         execute: how the model is run where that is more than calling its one graph (which has the
             name "model"): a decode loop, a graph that takes one sample at a time, outputs that
             need the sample's place.  What it returns is what `encode` gets.
+        preparation: preprocessing and label offset in a line, for the README; "" where the
+            benchmark has only one, which `data` describes.
+        alternatives: what a model that misses the gate may need instead, for the message.
         fit: (this, model, data) to the benchmark for that model and data: names, layouts and
             label offsets found in the graph, vocabularies.  None: the signature is fixed.
     """
@@ -108,4 +111,6 @@ class Benchmark:
     backend_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     parts: Mapping[str, Part] = field(default_factory=dict)
     execute: Execute | None = None
+    preparation: str = ""
+    alternatives: str = ""
     fit: Callable[[Benchmark, Path | None, Path | None], Benchmark] | None = None

@@ -1,7 +1,8 @@
 """What image classification on ImageNet shares: ResNet-50 and MobileNet differ in preprocessing.
 
-Options beside a model (see `runner.benchmarks.signature`): `input`, `output`, `layout`,
-`label_offset` (0 or 1), `preprocessing` (resnet50, mobilenet or pytorch).
+Options beside a model (see `runner.benchmarks.signature` and docs/models.md): `input`, `output`,
+`label_offset` (0 or 1), `preprocessing` (resnet50, mobilenet or pytorch) and `RECIPE_OPTIONS`, which
+change single parts of it.
 """
 
 from __future__ import annotations
@@ -17,19 +18,22 @@ from numpy.typing import NDArray
 
 from runner.benchmarks.base import Benchmark, Score, Tensor
 from runner.benchmarks.signature import (
+    RECIPE_OPTIONS,
     fit_recipe,
     fixed_batch,
     in_batches,
     label_offset,
     open_batch,
+    options_file,
     read_options,
     read_signature,
 )
 from runner.datasets import Dataset
 from runner.datasets.imagenet import CLASSES, RECIPES, ImageNet, imagenet
+from runner.datasets.images import Recipe
 from runner.errors import InferenceError, RunFailed
 
-OPTIONS = ("input", "output", "layout", "label_offset", "preprocessing")
+OPTIONS = ("input", "output", "label_offset", "preprocessing", *RECIPE_OPTIONS)
 
 
 def encode(outputs: Sequence[NDArray[Any]], count: int, offset: int = 0) -> NDArray[np.int32]:
@@ -88,9 +92,8 @@ def fit(
     signature = read_signature(model, read_options(model, OPTIONS))
     picture = signature.input(lambda t: len(t.shape) == 4, "one input of pictures, 4 axes")
     output = signature.output(_is_answer, "an output of classes or of their scores")
-    recipe = fit_recipe(
-        RECIPES[signature.option("preprocessing", RECIPES) or preprocessing], signature, picture
-    )
+    base = signature.option("preprocessing", RECIPES) or preprocessing
+    recipe = fit_recipe(RECIPES[base], signature, picture)
     offset = label_offset(signature, output)
     batch = fixed_batch(picture)
     return replace(
@@ -102,6 +105,23 @@ def fit(
         encode=partial(encode, offset=offset),
         answer=partial(answer, offset=offset),
         execute=in_batches(batch) if batch else None,
+        preparation=f"{recipe.text()}; label offset {offset}",
+        alternatives=_alternatives(base, recipe, offset, options_file(model)),
+    )
+
+
+def _alternatives(base: str, recipe: Recipe, offset: int, file: Path) -> str:
+    """What usually differs between models of the same benchmark."""
+    others = [
+        f'preprocessing = "{name}" ({other.scaling}, mean {other.mean[0]:.4g}, scale '
+        f"{other.scale[0]:.4g} for red)"
+        for name, other in RECIPES.items()
+        if name != base
+    ]
+    swapped = "BGR" if recipe.order == "RGB" else "RGB"
+    return (
+        f'{"; ".join(others)}; label_offset = {1 - offset}; colour_order = "{swapped}"; or side, '
+        f"resize, resize_rule, white, mean and std one by one, in {file} (see docs/models.md)"
     )
 
 

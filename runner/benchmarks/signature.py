@@ -7,20 +7,25 @@ each benchmark says which keys it takes.
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from runner.benchmarks.base import Execute, Infer, Tensor
-from runner.datasets.images import Recipe
+from runner.datasets.images import Recipe, Scaling
 from runner.errors import BackendError, InferenceError, SettingsError
 
 Layout = Literal["NCHW", "NHWC"]
+RECIPE_OPTIONS = (
+    "layout", "side", "resize_rule", "resize", "white", "mean", "std", "colour_order",
+)  # fmt: skip
+"""What a file beside a model of pictures may say of its preprocessing; see docs/models.md."""
 _FOLDER_FILE = "signature.toml"
 
 
@@ -178,14 +183,74 @@ def image_layout(signature: Signature, tensor: Tensor) -> Layout:
     return "NCHW" if first else "NHWC"
 
 
+def _described(recipe: Recipe, signature: Signature) -> Recipe:
+    """The recipe with what the file beside the model says of it.
+
+    Raises:
+        SettingsError: a value that cannot be.
+    """
+    options, file = signature.options, options_file(signature.path)
+    changed: dict[str, Any] = {}
+    rule = signature.option("resize_rule", get_args(Scaling))
+    if rule is not None:
+        changed["scaling"] = rule
+    order = signature.option("colour_order", ("RGB", "BGR"))
+    if order is not None:
+        changed["order"] = order
+    for key in ("side", "resize"):
+        if key in options:
+            pixels = options[key]
+            if not isinstance(pixels, int) or not 1 <= pixels <= 8192:
+                raise SettingsError(f"{file}: found {key} = {pixels}; expected 1 to 8,192 pixels.")
+            changed[key] = pixels
+    white = signature.option("white", (1, 255)) or 255
+    # In the file (value * white / 255 - mean) / std, here (value - mean) * scale.
+    if "mean" in options:
+        changed["mean"] = tuple(x * 255 / white for x in _colours(options["mean"], "mean", file))
+    elif "white" in options and "std" not in options:
+        changed["scale"] = (white / 255,) * 3
+    if "std" in options:
+        deviations = _colours(options["std"], "std", file)
+        if not all(deviations):
+            raise SettingsError(f"{file}: found 0 in std; expected numbers above 0.")
+        changed["scale"] = tuple(white / (255 * x) for x in deviations)
+    elif "mean" in options:
+        changed["scale"] = (white / 255,) * 3
+    fitted = replace(recipe, **changed)
+    if fitted.scaling != "linear" and fitted.before_cut < fitted.side:
+        raise SettingsError(
+            f"{file}: found resize = {fitted.before_cut}; expected {fitted.side} (side) or more."
+        )
+    return fitted
+
+
+def _colours(value: Any, key: str, file: Path) -> tuple[float, float, float]:
+    """Three numbers, or one for all."""
+    values = value if isinstance(value, list) else [value] * 3
+    numbers = [float(x) for x in values if isinstance(x, (int, float)) and not isinstance(x, bool)]
+    if len(values) != 3 or len(numbers) != 3 or not all(map(math.isfinite, numbers)):
+        raise SettingsError(
+            f"{file}: found {key} = {value}; expected a number, or three for red, green and blue."
+        )
+    return numbers[0], numbers[1], numbers[2]
+
+
 def fit_recipe(recipe: Recipe, signature: Signature, tensor: Tensor) -> Recipe:
-    """The preprocessing with the input's name, layout and number format.
+    """The preprocessing with the input's name, layout and number format, and what the file beside
+    the model says.
 
     A model that takes uint8 gets the scaled pixels as they are.
 
     Raises:
-        SettingsError: the input has another size, or its layout cannot be told.
+        SettingsError: the input has another size, its layout cannot be told, or the file beside the
+            model says something that cannot be.
     """
+    recipe = _described(recipe, signature)
+    if tensor.dtype == "uint8" and {"mean", "std", "white"} & set(signature.options):
+        raise SettingsError(
+            f"{options_file(signature.path)}: found mean, std or white, but input {tensor.name} "
+            "takes uint8; expected none of them: pixels are given as they are."
+        )
     fitted = replace(
         recipe,
         layout=image_layout(signature, tensor),

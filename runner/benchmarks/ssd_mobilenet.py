@@ -2,8 +2,8 @@
 
 The known file: ssd_mobilenet_v1_coco_2018_01_28.onnx (`image_tensor:0`, NHWC, uint8;
 `num_detections:0`, `detection_boxes:0`, `detection_scores:0`, `detection_classes:0`, which are
-COCO's category ids).  Options beside a model: `input`, `layout`, `number`, `boxes`, `scores`,
-`classes` (names of outputs).
+COCO's category ids).  Options beside a model: `input`, `number`, `boxes`, `scores`, `classes` (names of
+outputs), and those of the preprocessing (`signature.RECIPE_OPTIONS`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,17 @@ from pathlib import Path
 
 from runner.benchmarks import detection
 from runner.benchmarks.base import Benchmark, Tensor
-from runner.benchmarks.signature import fit_recipe, fixed_batch, read_options, read_signature
+from runner.benchmarks.signature import (
+    RECIPE_OPTIONS,
+    fit_recipe,
+    fixed_batch,
+    read_options,
+    read_signature,
+)
 from runner.datasets.coco import SSD_MOBILENET as RECIPE
 from runner.datasets.coco import coco
 
-OPTIONS = ("input", "layout", "number", "boxes", "scores", "classes")
+OPTIONS = ("input", "number", "boxes", "scores", "classes", *RECIPE_OPTIONS)
 
 
 def fit(benchmark: Benchmark, model: Path | None, data: Path | None) -> Benchmark:
@@ -40,6 +46,7 @@ def fit(benchmark: Benchmark, model: Path | None, data: Path | None) -> Benchmar
     batch = fixed_batch(picture)
     return replace(
         benchmark,
+        preparation=recipe.text(),
         weights=model.name,
         inputs=(replace(picture, shape=(batch, *recipe.shape)),),
         outputs=outputs,

@@ -3,9 +3,9 @@
 The known files: resnet34-ssd1200.onnx (`image`, NCHW, one picture at a time; `bboxes` from left
 and top, `labels` 1 to 80 in the order of COCO's category ids, `scores`) and the TensorFlow
 version's export (`image:0`; `detection_bboxes:0` from top and left, `detection_classes:0`,
-`detection_scores:0`).  Options beside a model: `input`, `layout`, `boxes`, `classes`, `scores`
-(names of outputs), `order` ("xyxy" or "yxyx"), `preprocessing` ("ssd-resnet34" or
-"ssd-resnet34-tf"), `least_score`.
+`detection_scores:0`).  Options beside a model: `input`, `boxes`, `classes`, `scores` (names of
+outputs), `order` ("xyxy" or "yxyx"), `preprocessing` ("ssd-resnet34" or "ssd-resnet34-tf"),
+`least_score`, and those of the preprocessing (`signature.RECIPE_OPTIONS`).
 """
 
 from __future__ import annotations
@@ -17,13 +17,20 @@ from typing import Literal
 
 from runner.benchmarks import detection
 from runner.benchmarks.base import Benchmark, Tensor
-from runner.benchmarks.signature import fit_recipe, fixed_batch, read_options, read_signature
+from runner.benchmarks.signature import (
+    RECIPE_OPTIONS,
+    fit_recipe,
+    fixed_batch,
+    read_options,
+    read_signature,
+)
 from runner.datasets.coco import RECIPES, coco
 from runner.datasets.coco import SSD_RESNET34 as RECIPE
 from runner.errors import SettingsError
 
 OPTIONS = (
-    "input", "layout", "boxes", "classes", "scores", "order", "preprocessing", "least_score",
+    "input", "boxes", "classes", "scores", "order", "preprocessing", "least_score",
+    *RECIPE_OPTIONS,
 )  # fmt: skip
 LEAST_SCORE = 0.05  # as in the reference's accuracy run
 
@@ -54,6 +61,7 @@ def fit(benchmark: Benchmark, model: Path | None, data: Path | None) -> Benchmar
     batch = fixed_batch(picture)
     return replace(
         benchmark,
+        preparation=recipe.text(),
         weights=model.name,
         inputs=(replace(picture, shape=(batch, *recipe.shape)),),
         outputs=outputs,

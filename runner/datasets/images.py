@@ -37,7 +37,7 @@ CHECKSUMS = "SHA256SUMS"
 REPORT_EVERY_S = 0.5
 
 Layout = Literal["NCHW", "NHWC"]
-Scaling = Literal["area-crop", "linear-crop", "pillow-crop", "linear"]
+Scaling = Literal["area-crop", "linear-crop", "pillow-crop", "bicubic-crop", "linear"]
 Pixels = NDArray[np.uint8] | NDArray[np.float32]
 
 
@@ -46,10 +46,13 @@ class Recipe:
     """From a picture to what a model is fed.
 
     Attributes:
-        scaling: "area-crop" and "linear-crop": the shorter side to side / 0.875, the longer in
-            proportion, then the middle cut out, in whole grey values; "pillow-crop": the same with
-            Pillow's bilinear filter; "linear": both sides to `side`, in fractions of grey values.
+        scaling: "area-crop" and "linear-crop": the shorter side to `resize`, the longer in
+            proportion, then the middle cut out, in whole grey values; "pillow-crop" and
+            "bicubic-crop": the same with Pillow's bilinear or bicubic filter; "linear": both sides
+            to `side`, in fractions of grey values.
         side: pixels, both ways.
+        resize: pixels of the shorter side before the cut; None: side / 0.875.
+        order: of the colours in the model's input; `mean` and `scale` are always red, green, blue.
         mean, scale: per colour (red, green, blue): (value - mean) * scale, after scaling.
         whole: cut fractions off after scaling (models that take uint8).
         layout, dtype: as the model has them.
@@ -64,6 +67,23 @@ class Recipe:
     layout: Layout = "NCHW"
     dtype: str = "float32"
     input_name: str = "input"
+    resize: int | None = None
+    order: Literal["RGB", "BGR"] = "RGB"
+
+    @property
+    def before_cut(self) -> int:
+        """Pixels of the shorter side before the cut."""
+        return self.resize or int(100.0 * self.side / 87.5)
+
+    def text(self) -> str:
+        """What is done, in a line."""
+        mean, scale = (", ".join(f"{x:.6g}" for x in values) for values in (self.mean, self.scale))
+        cut = f" from {self.before_cut} on the shorter side" if self.scaling != "linear" else ""
+        return (
+            f"{self.scaling} to {self.side} x {self.side} pixels{cut}, (value - mean) * scale with "
+            f"mean {mean} and scale {scale} for red, green and blue; {self.layout}, {self.order}, "
+            f"{self.dtype}"
+        )
 
     @property
     def kept(self) -> type[np.uint8] | type[np.float32]:
@@ -72,15 +92,20 @@ class Recipe:
 
     def settings(self) -> str:
         """Whatever decides the pixels that are kept; mean, scale and layout come later."""
-        return f"{VERSION} {self.scaling} {self.side} {self.kept.__name__}"
+        text = f"{VERSION} {self.scaling} {self.side} {self.kept.__name__}"
+        return text if self.resize is None else f"{text} {self.resize}"
 
     def scaled(self, picture: NDArray[np.uint8]) -> Pixels:
         """(height, width, 3) to (side, side, 3)."""
         if self.scaling == "linear":
             pixels = scale_linear(picture, self.side, self.side)
             return pixels.astype(np.uint8) if self.whole else pixels
-        height, width = sides_before_crop(picture.shape[0], picture.shape[1], self.side)
-        kernels = {"area-crop": scale_area, "linear-crop": scale_linear_whole}
+        height, width = sides_before_crop(picture.shape[0], picture.shape[1], self.before_cut)
+        kernels = {
+            "area-crop": scale_area,
+            "linear-crop": scale_linear_whole,
+            "bicubic-crop": scale_bicubic,
+        }
         kernel = kernels.get(self.scaling, scale_pillow)
         top, left = int((height - self.side) / 2), int((width - self.side) / 2)
         return kernel(picture, height, width)[top : top + self.side, left : left + self.side]
@@ -91,6 +116,8 @@ class Recipe:
         if not plain:
             mean, scale = np.array(self.mean, np.float32), np.array(self.scale, np.float32)
             pixels = (pixels.astype(np.float32) - mean) * scale
+        if self.order == "BGR":
+            pixels = pixels[:, :, ::-1]
         out[...] = pixels.transpose(2, 0, 1) if self.layout == "NCHW" else pixels
 
     @property
@@ -100,9 +127,8 @@ class Recipe:
         return (3, side, side) if self.layout == "NCHW" else (side, side, 3)
 
 
-def sides_before_crop(height: int, width: int, side: int) -> tuple[int, int]:
-    """Height and width from which the middle square of `side` is cut."""
-    short = int(100.0 * side / 87.5)
+def sides_before_crop(height: int, width: int, short: int) -> tuple[int, int]:
+    """Height and width of which the shorter is `short`, in proportion."""
     if height > width:
         return int(short * height / width), short
     return short, int(short * width / height)
@@ -206,6 +232,14 @@ def scale_pillow(picture: NDArray[np.uint8], height: int, width: int) -> NDArray
     from PIL import Image
 
     image = Image.fromarray(picture).resize((width, height), Image.Resampling.BILINEAR)
+    return np.asarray(image)
+
+
+def scale_bicubic(picture: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
+    """Pillow's bicubic filter."""
+    from PIL import Image
+
+    image = Image.fromarray(picture).resize((width, height), Image.Resampling.BICUBIC)
     return np.asarray(image)
 
 

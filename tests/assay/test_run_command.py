@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -49,6 +50,27 @@ def test_a_data_set_too_small_for_the_round_is_told_before_the_run(
     assert run(tmp_path / "tree", "--dry-run", "--data", str(tmp_path)) == 0  # the run will say why
 
 
+def test_what_a_benchmark_counts_as_is_told_before_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path / "tree", "--dry-run", "--benchmark", "mobilenet") == 0
+    assert (
+        "round v6.1 scores mobilenet as resnet: acc of at least 75.695, which its own reference of "
+        "round v0.5, 71.676, cannot meet: see --division open"
+    ) in capsys.readouterr().err
+    assert run(tmp_path / "tree", "--dry-run", "--benchmark", "resnet50") == 0
+    err = capsys.readouterr().err
+    assert "scores" not in err
+    assert "resnet is not in the datacenter suite of round v6.1" in err
+    only = ["--benchmark", "resnet50", "--system-type", "datacenter"]
+    assert run(tmp_path / "tree", "--dry-run", *only) == 0
+    err = capsys.readouterr().err
+    assert "resnet is not a benchmark of datacenter systems in round v6.1; expected" in err
+    older = ["--benchmark", "resnet50", "--round", "v5.0"]
+    assert run(tmp_path / "tree", "--dry-run", *older) == 0
+    assert "datacenter suite" not in capsys.readouterr().err
+
+
 def test_a_dry_run_measures_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = run(tmp_path / "tree", "--dry-run", "--find-qps", "--compliance", "--round", "demo")
     assert code == 0
@@ -59,7 +81,11 @@ def test_a_dry_run_measures_nothing(tmp_path: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--benchmark", "resnet5"], "asked for one of"),
+        (["--round", "v0.5"], "round v0.5 has no system types"),
+        (["--benchmark", "resnet50"], "found no folder of ImageNet"),
+        (["--backend-option", "mode=nan"], "does not take these options: mode=nan"),
+        (["--backend", "/no/such.py:Mine"], "there is no file /no/such.py"),
+        (["--benchmark", "resnet5"], "expected one of digits"),
         (["--scenario", "Batch"], "unknown scenario"),
         (["--round", "v9"], "known rounds"),
         (["--as", "resnet"], "belongs to --division open"),
@@ -138,11 +164,60 @@ def test_ctrl_c_keeps_what_was_finished(tmp_path: Path) -> None:
     said, errors = process.communicate(timeout=30)
     assert process.returncode == 130, errors
     assert "SingleStream valid" in said
-    assert "1 finished scenarios are in" in errors and "nothing is claimed" in errors
+    assert f"kept: 1 finished scenario in {out}" in errors and "Nothing is claimed" in errors
+    assert "stopped by SIGINT" in errors
     assert not finished.with_name("Offline").exists()
     assert run(out, "--scenario", "Offline") in (0, 2)  # SHORT's scenario lies there already
     assert main(["run", "--out", str(out), "--system", "box", "--backend", "dummy",
                  "--scenario", "Offline", "--min-duration", "0.4"]) == 0  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_scheduler_s_signals_end_a_run_as_ctrl_c_does(number: int, tmp_path: Path) -> None:
+    out = tmp_path / "tree"
+    process = start(out, "--scenario", "Offline", "--min-duration", "60")
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("tree.runs/*/performance.unfinished")):
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 128 + number, errors
+    (left,) = tmp_path.glob("tree.runs/Offline/performance.interrupted")
+    assert signal.Signals(number).name in (left / "REASON.txt").read_text()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["tree.runs"]
+
+
+FILLING = """
+mkdir disk && mount -t tmpfs -o size=128m tmpfs disk || exit 77
+(until ls -d disk/tree.runs/Offline/performance.unfinished 2>/dev/null; do sleep 0.02; done
+ dd if=/dev/zero of=disk/filler bs=1M 2>/dev/null) >/dev/null &
+"$1" -P -m assay run --backend dummy --system box --scenario Offline,SingleStream \\
+    --min-duration 2 --out disk/tree
+status=$?
+find disk -name '*.txt' | sort
+exit $status
+"""
+
+
+def test_a_disk_that_fills_up_during_a_run(tmp_path: Path) -> None:
+    if shutil.which("unshare") is None:
+        pytest.skip("no unshare, which gives the test a small disk of its own")
+    done = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", FILLING, "sh", sys.executable],
+        cwd=tmp_path, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"},
+    )  # fmt: skip
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip(f"no disk of its own here: {done.stderr.strip()}")
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("No space left on device") == 1
+    assert "Traceback" not in done.stderr and "SingleStream performance" not in done.stderr
+    files = done.stdout.split()
+    assert not [name for name in files if name.startswith("disk/tree/")]
+    assert "disk/tree.runs/Offline/performance.failed/REASON.txt" in files
+    named = [name for name in files if "/performance" in name and "mlperf_log" in name]
+    assert all("/failed-mlperf_log" in name for name in named)
 
 
 def limited() -> None:
@@ -156,8 +231,8 @@ def test_a_full_disk_claims_nothing_and_the_next_run_works(tmp_path: Path) -> No
         out, "--scenario", "Offline", "--min-duration", "0.4", preexec_fn=limited
     )  # the accuracy log of 500 answers needs more
     said, errors = process.communicate(timeout=120)
-    assert process.returncode == 1, errors
-    assert "Offline      failed" in said and ("disk" in said or "File too large" in said)
+    assert process.returncode == 2, errors
+    assert said == "" and errors.count("its folder takes no more (File too large)") == 1
     assert not list(out.rglob("*.txt"))
     for path in tmp_path.rglob("mlperf_log_summary.txt"):
         assert ": VALID" not in path.read_text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -393,13 +394,70 @@ def test_outputs_that_no_result_may_rest_on() -> None:
         detection.by_score([boxes, flat, flat + np.nan], 0.05, "xyxy")
 
 
+def test_a_file_beside_the_model_describes_its_preprocessing(
+    imagenet: Path, tmp_path: Path
+) -> None:
+    colours = (COLOURS / 255 - DEVIATIONS[0]) / DEVIATIONS[1]
+    model = models.classifier(
+        tmp_path / "mine.onnx", LABELS, colours[:, ::-1], classes=1000, outputs={"scores": "scores"}
+    )
+    said = model.with_suffix(".toml")
+    said.write_text(
+        'side = 224\nresize = 232\nresize_rule = "bicubic-crop"\nwhite = 1\n'
+        'mean = [0.485, 0.456, 0.406]\nstd = [0.229, 0.224, 0.225]\ncolour_order = "BGR"\n'
+    )
+    benchmark = open_benchmark("resnet50", model, imagenet)
+    assert benchmark.preparation == (
+        "bicubic-crop to 224 x 224 pixels from 232 on the shorter side, (value - mean) * scale with "
+        "mean 123.675, 116.28, 103.53 and scale 0.0171248, 0.017507, 0.0174292 for red, green and "
+        "blue; NCHW, BGR, float32; label offset 0"
+    )
+    plan = Plan(
+        "resnet50", tmp_path / "tree", ("Offline",), backend_options=OPTIONS, model=model,
+        data=imagenet, gate=75.0, min_duration_ms=300, early_stop=False,
+        user_conf="*.Offline.min_query_count = 100\n",
+    )  # fmt: skip
+    (outcome,) = run_benchmark(plan)
+    assert outcome.score is not None and outcome.score.value == 75  # two of eight are mislabelled
+    assert outcome.path is not None
+    assert benchmark.preparation in (outcome.path / "README.md").read_text()
+    # One line is wrong: the message says what was used and what other models need.
+    said.write_text(said.read_text().replace("BGR", "RGB"))
+    (missed,) = run_benchmark(replace(plan, out=tmp_path / "other"))
+    assert missed.status == "gate-missed"
+    assert "Preprocessing used: bicubic-crop to 224 x 224" in missed.message
+    assert 'colour_order = "BGR"' in missed.message and "label_offset = 1" in missed.message
+    assert (
+        'preprocessing = "pytorch" (pillow-crop' in missed.message and str(said) in missed.message
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("mean = 'x'", "expected a number, or three for red, green and blue"),
+        ("std = [1, 0, 1]", "found 0 in std"),
+        ("side = 0", "expected 1 to 8,192 pixels"),
+        ("resize = 200", r"expected 224 \(side\) or more"),
+        ("white = 2", "found white = 2"),
+        ("resize_rule = 'nearest'", "found resize_rule"),
+        ("side = 299", "of shape"),
+    ],
+)
+def test_a_wrong_line_beside_the_model_is_named(line: str, words: str, tmp_path: Path) -> None:
+    model = models.classifier(tmp_path / "mine.onnx", LABELS, COLOURS)
+    model.with_suffix(".toml").write_text(line + "\n")
+    with pytest.raises(SettingsError, match=words):
+        open_benchmark("resnet50", model)
+
+
 def test_names(tmp_path: Path) -> None:
     assert set(EMBEDDED) < set(benchmark_names())
     for name in BENCHMARKS:
         assert get_benchmark(name).name == name
     for alias, name in ALIASES.items():
         assert get_benchmark(alias) is get_benchmark(name)
-    with pytest.raises(SettingsError, match="name a model file"):
+    with pytest.raises(SettingsError, match="comes without a model; give one with --model"):
         run_benchmark(Plan("resnet50", tmp_path / "tree", ("Offline",)))
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -365,3 +366,16 @@ def test_the_measuring_process_runs_nothing_of_the_current_folder(tmp_path: Path
     )
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "ran").exists()
+
+
+def test_early_stopping_is_reported_in_loadgen_s_own_words(tmp_path: Path) -> None:
+    base = job("Server")
+    settings = replace(base.settings, target_qps=200, min_duration_ms=1000)
+    listener = Listener()
+    result = measure(replace(base, settings=settings), tmp_path / "run", listener)
+    (reason,) = result.reasons
+    assert reason.startswith("early stopping is not satisfied: Run unsuccessful. Processed ")
+    assert "more queries, with the run being successful if every additional" in reason
+    (warning,) = (w for w in result.warnings if "early stopping" in w)
+    assert "found about 200 queries in 1 s; early stopping needs 459 or more" in warning
+    assert "at least 3 s" in warning

@@ -1,0 +1,62 @@
+"""One run at a time into one tree."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from runner.errors import OutputError
+
+
+@contextmanager
+def locked(out: Path) -> Iterator[None]:
+    """Hold `<out>.lock` beside the tree; the kernel releases it however this process ends.
+
+    Raises:
+        OutputError: another run holds it, or the file cannot be made.
+    """
+    path = out.with_name(out.name + ".lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = _taken(path)
+    except OSError as error:
+        raise OutputError(
+            f"{out}: cannot be written ({error.strerror or error}); choose a folder whose parent is "
+            "writable."
+        ) from error
+    try:
+        yield
+    finally:
+        # Removed while it is held: who waits for this file finds that it is gone, and makes another.
+        with contextlib.suppress(OSError):
+            path.unlink()
+        os.close(descriptor)
+
+
+def _taken(path: Path) -> int:
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(descriptor, 200).decode("utf-8", "replace").strip()
+            os.close(descriptor)
+            raise OutputError(
+                f"{path}: another run writes to this tree ({holder or 'it has just begun'}); wait "
+                "for it, or give another --out."
+            ) from None
+        except OSError:
+            os.close(descriptor)
+            raise
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), path.stat()):
+                since = time.strftime("%Y-%m-%d %H:%M:%S")
+                os.ftruncate(descriptor, 0)
+                os.write(descriptor, f"process {os.getpid()}, since {since}\n".encode())
+                return descriptor
+        os.close(descriptor)  # it was removed by the run that held it
