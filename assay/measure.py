@@ -367,7 +367,7 @@ def _other_name(plan: Plan, round: Round, rules: Benchmark) -> list[str]:
                 f"{text}, which its own reference of round {name}, {known.accuracy[0].reference:.5g}, "
                 "cannot meet: see --division open"
             ]
-    return [text] if own not in plan.task and plan.task not in own else []  # type: ignore[operator]
+    return [text] if own not in plan.task and plan.task not in own else []
 
 
 def _sample_count(plan: Plan) -> int | None:
