@@ -35,16 +35,18 @@ CONFIG, SUMMARY, ACCURACY = (
 class EndpointsTree:
     """A good tree whose one result holds endpoints documents instead of LoadGen's logs."""
 
-    def __init__(self, root: Path, name: str = NAME) -> None:
+    def __init__(self, root: Path, name: str = NAME, scenario: str = SCENARIO) -> None:
         tree = good_tree(
             root,
             round="v6.1",
             benchmark=name,
-            category="datacenter",
-            scenarios=["Offline", SCENARIO],
+            category="datacenter" if "datacenter" in ROUND.benchmarks[name].categories else "edge",
+            scenarios=list(dict.fromkeys([scenario, "Offline"]))
+            if scenario != "SingleStream"
+            else None,
         )
         self.root = tree.root
-        self.result = tree.root / f"closed/Acme/results/box1/{name}/{SCENARIO}"
+        self.result = tree.root / f"closed/Acme/results/box1/{name}/{scenario}"
         for log in self.result.rglob("mlperf_log_*"):
             log.unlink()
         (self.result / "accuracy" / "accuracy.txt").unlink()
@@ -352,3 +354,25 @@ def test_c151_output_caching_is_required_of_wan() -> None:
 
 
 BREAKS_APART = {"P153": "test_p153_benchmark_that_endpoints_may_not_carry"}
+
+
+@pytest.mark.parametrize("name", [name for name, b in ROUND.benchmarks.items() if b.endpoints])
+def test_no_endpoints_score_passes_on_another_scale(name: str, tmp_path: Path) -> None:
+    """Divided by 100 or multiplied by it, no score is valid without a finding; as it is, it passes."""
+    benchmark = ROUND.benchmarks[name]
+    scenario = next(s for s in (SCENARIO, *benchmark.scenarios) if s in benchmark.scenarios)
+    gates = benchmark.accuracy_by_scenario.get(scenario, benchmark.accuracy)
+    for number, factor in enumerate((1.0, 0.01, 100.0)):
+        tree = EndpointsTree(tmp_path / str(number), name, scenario)
+        scores = {
+            gate.metric: gate.in_unit(benchmark.endpoints_unit or gate.unit).reference * factor
+            for gate in gates
+            if gate.metric != "TOKENS_PER_SAMPLE"  # counted by the performance report
+        }
+        tree.accuracy["accuracy_scores"][0]["score"] = (
+            scores if len(scores) > 1 else next(iter(scores.values()))
+        )
+        tree.accuracy["average_accuracy"] = next(iter(scores.values()))
+        tree.save()
+        judged = {rule for rule, _ in tree.findings() if rule in ("A104", "A105", "A122", "A152")}
+        assert bool(judged) == (factor != 1.0), (factor, judged)
