@@ -7,7 +7,8 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 from schemas import round_names
-from schemas.enforcement import Entry, Severity, decide, entries_of
+from schemas.enforcement import decide, entries_of
+from schemas.enforcement_file import Entry, Severity
 from schemas.report import RuleFacts
 
 

@@ -12,7 +12,8 @@ from checker.clean import clean
 from checker.machine import MachineFault
 from checker.model import Submitter, Tree
 from checker.rule import NotJudged, Problem, Rule, attribute, is_present
-from schemas.enforcement import Severity, severity_of
+from schemas.enforcement import severity_of
+from schemas.enforcement_file import Severity
 from schemas.report import Finding, Subject
 from schemas.round import Round
 

@@ -1,7 +1,6 @@
 """The shape of everything that crosses a border: rounds, reports, submitted JSON documents."""
 
 from schemas.load import (
-    BadRound,
     UnknownRound,
     canonical_round_name,
     load_round,
@@ -9,6 +8,7 @@ from schemas.load import (
     round_names,
 )
 from schemas.round import Round
+from schemas.round_file import BadRound
 
 __all__ = [
     "BadRound",

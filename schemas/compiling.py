@@ -86,8 +86,8 @@ def _mark(source: Path) -> bytes:
 
 def _from_toml(source: Path) -> bytes:
     """The file's content from the tables. Raises OSError, BadRound or BadEnforcement."""
-    from schemas.enforcement import parse_enforcement
-    from schemas.load import in_order, parse_round
+    from schemas.enforcement_file import parse_enforcement
+    from schemas.round_file import in_order, parse_round
 
     found = {file.stem: file for file in (source / "rounds").glob("*.toml")}
     names = in_order(found)

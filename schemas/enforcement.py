@@ -7,96 +7,16 @@ answers "what did this round enforce?", `audit` "what is true?": an entry may se
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import resources
-from typing import Literal
 
 import msgspec
 
 from schemas.compiling import compiled
+from schemas.enforcement_file import Entry, Severity
 from schemas.load import round_names
 
-Severity = Literal["error", "warning", "note", "off"]
-
 _RANK: dict[str, int] = {"off": 0, "note": 1, "warning": 2, "error": 3}
-
-
-class BadEnforcement(ValueError):
-    """The table contradicts itself; the message names the entries."""
-
-
-class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One decision about a rule, or about a family by its letter.
-
-    case: one of the rule's named cases; absent: the rule itself. divisions: absent: all.
-    since, until: the first and last round; absent: from the first, up to the newest.
-    rounds: instead of since and until, the rounds by name.
-    check, audit: the severity in each command; ``audit`` absent: as in ``check``.
-    An entry about a family only lowers its rules, and one about a rule only lowers the rule's cases.
-    reason: why this differs from the rule's own severity. source: who says so.
-    """
-
-    rule: str
-    case: str | None = None
-    divisions: list[str] = []
-    since: str | None = None
-    until: str | None = None
-    rounds: list[str] = []
-    check: Severity
-    audit: Severity | None = None
-    reason: str
-    source: str = ""
-
-    @property
-    def is_family(self) -> bool:
-        """Whether the entry is about a family of rules."""
-        return len(self.rule) == 1
-
-    def covers(self, round: str) -> bool:
-        """Whether the entry holds in a round. Raises KeyError for a round that does not exist."""
-        if self.rounds:
-            return round in self.rounds
-        order = _order()
-        first = order[self.since] if self.since else 0
-        last = order[self.until] if self.until else len(order)
-        return first <= order[round] <= last
-
-    def severity(self, *, audit: bool) -> Severity:
-        """The severity that the entry states for a command."""
-        return self.audit if audit and self.audit is not None else self.check
-
-    @property
-    def weight(self) -> tuple[bool, bool, bool]:
-        """How specific the entry is: the case, then the rule, then the division decide."""
-        return self.case is not None, not self.is_family, bool(self.divisions)
-
-
-class _File(msgspec.Struct, forbid_unknown_fields=True):
-    enforcement: list[Entry]
-
-
-@functools.cache
-def _order() -> dict[str, int]:
-    return {name: index for index, name in enumerate(round_names())}
-
-
-def parse_enforcement(text: str, rounds: Iterable[str] | None = None) -> tuple[Entry, ...]:
-    """The entries of a table's text. rounds: those there are. Raises BadEnforcement."""
-    import tomllib
-
-    known = frozenset(round_names() if rounds is None else rounds)
-    try:
-        entries = tuple(msgspec.convert(tomllib.loads(text), _File).enforcement)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise BadEnforcement(f"enforcement.toml: {error}") from error
-    for entry in entries:
-        named = [entry.since, entry.until, *entry.rounds]
-        unknown = [name for name in named if name is not None and name not in known]
-        if unknown:
-            raise BadEnforcement(
-                f"enforcement.toml: {entry.rule} names the round {unknown[0]}, which does not exist"
-            )
-    return entries
 
 
 @functools.cache
@@ -105,8 +25,10 @@ def entries() -> tuple[Entry, ...]:
     made = compiled()
     if made is not None:
         return msgspec.msgpack.decode(made.enforcement, type=tuple[Entry, ...])
+    from schemas.enforcement_file import parse_enforcement
+
     text = (resources.files("schemas") / "enforcement.toml").read_text(encoding="utf-8")
-    return parse_enforcement(text)
+    return parse_enforcement(text, round_names())
 
 
 @functools.cache
@@ -181,6 +103,6 @@ def overlaps(table: Sequence[Entry]) -> list[tuple[Entry, Entry]]:
                 continue
             if one.divisions and not set(one.divisions) & set(other.divisions):
                 continue
-            if any(one.covers(name) and other.covers(name) for name in _order()):
+            if any(one.covers(name) and other.covers(name) for name in round_names()):
                 found.append((one, other))
     return found

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import re
-from collections.abc import Iterable
 from importlib import resources
 from typing import Any
 
@@ -21,10 +19,6 @@ class UnknownRound(ValueError):
     """No such round; the message names those there are."""
 
 
-class BadRound(ValueError):
-    """A round file does not obey its structure; the message names file and place."""
-
-
 def round_names() -> list[str]:
     """The rounds this version knows, oldest first, the demo round last."""
     return list(_round_names())
@@ -35,20 +29,13 @@ def _round_names() -> tuple[str, ...]:
     made = compiled()
     if made is not None:
         return tuple(made.rounds)
+    from schemas.round_file import in_order
+
     return in_order(
         entry.name.removesuffix(".toml")
         for entry in _ROUNDS.iterdir()
         if entry.name.endswith(".toml")
     )
-
-
-def in_order(names: Iterable[str]) -> tuple[str, ...]:
-    """Names of rounds, oldest first, the demo round last."""
-
-    def order(name: str) -> tuple[int, list[int]]:
-        return (0, [int(n) for n in re.findall(r"\d+", name)]) if name[:1] == "v" else (1, [])
-
-    return tuple(sorted(names, key=order))
 
 
 def canonical_round_name(name: str) -> str:
@@ -68,20 +55,10 @@ def load_round(name: str) -> Round:
     made = compiled()
     if made is not None:
         return msgspec.msgpack.decode(made.rounds[canonical], type=Round)
+    from schemas.round_file import parse_round
+
     text = (_ROUNDS / f"{canonical}.toml").read_text(encoding="utf-8")
     return parse_round(text, f"{canonical}.toml")
-
-
-def parse_round(text: str, origin: str) -> Round:
-    """Parse a round file's text. Raises BadRound, with ``origin`` in the message."""
-    import tomllib
-
-    from schemas.round_file import expand
-
-    try:
-        return msgspec.convert(expand(tomllib.loads(text)), Round)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise BadRound(f"{origin}: {error}") from error
 
 
 @functools.cache

@@ -7,6 +7,7 @@ some exceed 2**63. Absent means "the round has no such rule", never "unknown".
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import msgspec
@@ -336,3 +337,8 @@ class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         """The round as numbers for comparing: ``v5.1`` is (5, 1), demo is ()."""
         digits = self.name.removeprefix("v").split(".")
         return tuple(int(d) for d in digits) if all(d.isdigit() for d in digits) else ()
+
+
+def age(name: str) -> tuple[int, list[int]]:
+    """A round's place among the others: v0.5 before v6.1, and the demo round after all."""
+    return (0, [int(n) for n in re.findall(r"\d+", name)]) if name[:1] == "v" else (1, [])

@@ -5,14 +5,21 @@ Every file is complete by itself: defaults come from the same file, never from a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+
+from schemas.round import Round, age
 
 # A number as the accuracy scripts print it; nan and inf are seen, and judged later.
 NUMBER = r"(?P<v>[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|(?i:nan|inf)))"
 
 Table = dict[str, Any]
+
+
+class BadRound(ValueError):
+    """A round file does not obey its structure; the message names file and place."""
 
 
 class AccuracyMetric(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,6 +58,21 @@ _ONLY_HERE = {
     "benchmark": ("like", "token_latencies", "each_scenario"),
     "compliance": ("each_benchmark",),
 }
+
+
+def in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """Names of rounds, oldest first, the demo round last."""
+    return tuple(sorted(names, key=age))
+
+
+def parse_round(text: str, origin: str) -> Round:
+    """Parse a round file's text. Raises BadRound, with ``origin`` in the message."""
+    import tomllib
+
+    try:
+        return msgspec.convert(expand(tomllib.loads(text)), Round)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise BadRound(f"{origin}: {error}") from error
 
 
 def expand(table: Table) -> Table:

@@ -10,9 +10,10 @@ import msgspec
 import pytest
 
 from schemas import compiling
-from schemas.enforcement import Entry, parse_enforcement
-from schemas.load import parse_round, round_names
+from schemas.enforcement_file import Entry, parse_enforcement
+from schemas.load import round_names
 from schemas.round import Round
+from schemas.round_file import parse_round
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def test_kept_tables_are_those_of_the_toml(source: Path, tmp_path: Path) -> None
             assert msgspec.msgpack.decode(made.rounds[name], type=Round) == parse_round(text, name)
         text = (source / "enforcement.toml").read_text(encoding="utf-8")
         table = msgspec.msgpack.decode(made.enforcement, type=tuple[Entry, ...])
-        assert table == parse_enforcement(text)
+        assert table == parse_enforcement(text, round_names())
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["kept"]
 
 

@@ -291,15 +291,17 @@ def test_wheel_holds_compiled_tables(wheel: set[str], tmp_path: Path) -> None:
     import msgspec
 
     from schemas import compiling
-    from schemas.enforcement import Entry, entries, parse_enforcement
-    from schemas.load import load_round, parse_round, round_names
+    from schemas.enforcement import entries
+    from schemas.enforcement_file import Entry, parse_enforcement
+    from schemas.load import load_round, round_names
     from schemas.round import Round
+    from schemas.round_file import parse_round
 
     assert "schemas/compiled.msgpack" in wheel
     top = Path(compiling.__file__).parent
     texts = {n: (top / "rounds" / f"{n}.toml").read_text(encoding="utf-8") for n in round_names()}
     rounds = [parse_round(text, name) for name, text in texts.items()]
-    read = parse_enforcement((top / "enforcement.toml").read_text(encoding="utf-8"))
+    read = parse_enforcement((top / "enforcement.toml").read_text(encoding="utf-8"), round_names())
     assert (rounds, read) == ([load_round(name) for name in round_names()], entries())
     data = compiling.compile_tables(rounds, entries())
     made = msgspec.msgpack.decode(data, type=compiling.Compiled)

@@ -6,15 +6,12 @@ import pytest
 
 from checker.rules import RULES, all_facts
 from schemas.enforcement import (
-    BadEnforcement,
-    Entry,
-    Severity,
     decide,
     entries,
     entries_of,
     overlaps,
-    parse_enforcement,
 )
+from schemas.enforcement_file import BadEnforcement, Entry, Severity, parse_enforcement
 from schemas.load import round_names
 
 
@@ -86,7 +83,7 @@ reason = "open"
 
 
 def test_the_most_specific_entry_decides() -> None:
-    table = parse_enforcement(TABLE)
+    table = parse_enforcement(TABLE, round_names())
 
     def severity(rule: str, **where: object) -> str:
         candidates = [e for e in table if e.rule in (rule, rule[0])]
@@ -102,7 +99,7 @@ def test_the_most_specific_entry_decides() -> None:
 
 
 def test_a_family_only_lowers() -> None:
-    (family, *_) = parse_enforcement(TABLE)
+    (family, *_) = parse_enforcement(TABLE, round_names())
     assert decide([family], "note", round="v1.0")[0] == "note"
 
 
@@ -116,4 +113,4 @@ def test_a_family_only_lowers() -> None:
 )
 def test_a_bad_table_is_refused(text: str, reason: str) -> None:
     with pytest.raises(BadEnforcement, match=reason):
-        parse_enforcement(text)
+        parse_enforcement(text, round_names())

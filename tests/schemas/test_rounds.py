@@ -12,15 +12,14 @@ import jsonschema
 import pytest
 
 from schemas.load import (
-    BadRound,
     UnknownRound,
     canonical_round_name,
     load_round,
     load_schema,
-    parse_round,
     round_names,
 )
 from schemas.round import Benchmark, Gate, Round
+from schemas.round_file import BadRound, parse_round
 from schemas.units import SCORE_UNITS
 from tools import round_schema
 
