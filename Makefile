@@ -48,6 +48,7 @@ bench: $(VENV)/.ready
 	$(BIN)/python -m tools.bench.runner
 	$(BIN)/python -m tools.bench.replay
 	$(BIN)/python -m tools.bench.accuracy
+	$(BIN)/python -m tools.bench.tensorrt
 
 docs: $(VENV)/.ready
 	$(BIN)/python -m tools.generate_docs

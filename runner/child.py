@@ -133,8 +133,15 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
         # Building an engine may take minutes.
         lambda message: channel.send("phase", phase="load", message=message),
     )
+    if job["batch_size"] and hasattr(backend, "batch_size"):
+        backend.batch_size = job["batch_size"]
     backend.load(benchmark, model, dataset)
+    if not job["batch_size"]:
+        server = settings.scenario == "Server"
+        own = benchmark.server_batch_size if server else benchmark.batch_size
+        job["batch_size"] = getattr(backend, "batch_size", None) or own
     library = Library(dataset)
+    library.stage = getattr(backend, "stage", None)
     total = len(dataset)
     held = min(job["performance_sample_count"], total)
     if sys.platform == "linux" and settings.scenario == "Server":
@@ -149,7 +156,10 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     )
     with stall.loading():
         library.load(list(range(min(batch, total))))
-    warm_up = _warm_up(library, backend, benchmark, min(batch, total), job["warm_up_s"], timed)
+    streams = settings.scenario == "Offline"
+    warm_up = _warm_up(
+        library, backend, benchmark, min(batch, total), job["warm_up_s"], timed, streams
+    )
     hints = calibrate(settings, warm_up, free_memory_bytes())
     user_conf = folder / "user.conf"
     user_conf.write_text(user_conf_text(settings, hints), encoding="utf-8")
@@ -245,7 +255,13 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
         channel.send("warning", message=warning)
     backend.close()
     stall.stop()
-    return {"seconds": seconds, "samples": sut.done, "framework": framework, "total": total}
+    return {
+        "seconds": seconds,
+        "samples": sut.done,
+        "framework": framework,
+        "total": total,
+        "batch_size": job["batch_size"],
+    }
 
 
 def _dispatch(sut: Any, sut_name: Any, channel: Channel) -> tuple[Any, Any, Any]:
@@ -264,18 +280,29 @@ def _dispatch(sut: Any, sut_name: Any, channel: Channel) -> tuple[Any, Any, Any]
 
 
 def _warm_up(
-    library: Any, backend: Any, benchmark: Any, batch: int, seconds: float, times: list[float]
+    library: Any,
+    backend: Any,
+    benchmark: Any,
+    batch: int,
+    seconds: float,
+    times: list[float],
+    streams: bool,
 ) -> Any:
-    """Run real batches of loaded samples for about `seconds`, at least three; fills `times`."""
+    """Run real batches of loaded samples for about `seconds`, at least three; fills `times`.
+
+    streams: keep the device full, as Offline will, where the backend can.
+    """
     from runner.settings import WarmUp
+    from runner.streaming import time_batches
 
     indices = list(range(batch))
-    (feed,) = library.batches(indices, batch)
-    end = time.perf_counter() + seconds
-    while len(times) < 3 or (time.perf_counter() < end and len(times) < 100_000):
-        start = time.perf_counter()
-        benchmark.encode(backend.infer(feed, indices), batch)
-        times.append(time.perf_counter() - start)
+    if not streams or not time_batches(backend, library, benchmark, batch, seconds, times):
+        (feed,) = library.batches(indices, batch)
+        end = time.perf_counter() + seconds
+        while len(times) < 3 or (time.perf_counter() < end and len(times) < 100_000):
+            start = time.perf_counter()
+            benchmark.encode(backend.infer(feed, indices), batch)
+            times.append(time.perf_counter() - start)
     library.unload(indices)
     # The first inferences build caches and say nothing about the rest.
     settled = sorted(times[len(times) // 4 :])

@@ -25,6 +25,7 @@ class Library:
     usually a slice and costs no copy.
 
     Attributes:
+        stage: a backend's way to put what is loaded into memory that its devices copy from.
         bind: a backend's way to make a feed ready once that is used again and again, with the
             memory of its outputs; set by a SUT that infers in one thread alone, before the load.
         bind_size: samples in the batches that `load` makes ready; it does where batches of that
@@ -34,6 +35,7 @@ class Library:
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
+        self.stage: Callable[[Feed], Feed] | None = None
         self.bind: Callable[[Feed], Feed] | None = None
         self.bind_size = 0
         self._bound: dict[tuple[int, int] | None, Feed] = {}
@@ -59,6 +61,8 @@ class Library:
                     "must give one for each."
                 )
             self._arrays[name] = np.ascontiguousarray(array)
+        if self.stage is not None:
+            self._arrays = dict(self.stage(self._arrays))
         self._rows[np.asarray(indices, np.int64)] = np.arange(len(indices))
         bind, size, count = self.bind or (lambda feed: feed), self.bind_size, len(indices)
         self.single = {
@@ -86,6 +90,11 @@ class Library:
         for number in range(len(batches)):
             ready = self._bound.get(batches.slices[number])
             yield ready or batches.feed(number, self._scratch)
+
+    def rows(self, indices: Sequence[int]) -> NDArray[np.int64]:
+        """Where these samples are in what is loaded."""
+        found: NDArray[np.int64] = self._rows[np.asarray(indices, np.int64)]
+        return found
 
     def feed(self, indices: Sequence[int], scratch: Scratch) -> Feed:
         """These samples as one batch, copied: for queries that come in no order."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from runner import errors, logs
+from runner.backends import chooses_batch
 from runner.benchmarks import get_benchmark
 from runner.errors import Interrupted, OutputError, RunFailed, RunnerError, SettingsError
 from runner.named import absolute
@@ -132,9 +133,11 @@ def measure(job: Job, folder: Path, progress: Progress | None = None) -> Measure
     batch_size = benchmark.batch_size
     if job.settings.scenario == "Server":
         batch_size = 1 if job.backend in benchmark.unbatched else benchmark.server_batch_size
+    # None: the backend knows its device, and chooses when it has loaded the model.
+    chosen = job.batch_size or (None if chooses_batch(job.backend, benchmark) else batch_size)
     whole = replace(
         job,
-        batch_size=job.batch_size or batch_size,
+        batch_size=chosen,
         performance_sample_count=(
             job.performance_sample_count or benchmark.performance_sample_count
         ),
@@ -145,6 +148,7 @@ def measure(job: Job, folder: Path, progress: Progress | None = None) -> Measure
     staging = _prepare(folder, whole, benchmark.payload_bytes)
     try:
         done = _Child(whole, staging, where).run()
+        whole = replace(whole, batch_size=done["batch_size"])
         detail, error_texts = logs.verify(staging, job.settings.mode, done["total"])
         result = _judge(whole, staging, done, detail, error_texts)
     except KeyboardInterrupt as stop:

@@ -404,7 +404,7 @@ class ServerSut(Sut):
                 ids, indices, came = first
                 times = [came] * len(ids)
                 if len(ids) < self._batch_size:
-                    ids, indices = self._collect(ids, indices, times)
+                    ids, indices = self._collect(ids, indices, times, self._batch_size)
                 self._answer_batch(own, ids, indices, responses, scratch)
                 now, limit = time.perf_counter(), self._limit
                 taken = [now - came for came in times]
@@ -415,10 +415,10 @@ class ServerSut(Sut):
             self._fail(error)
 
     def _collect(
-        self, ids: list[int], indices: list[int], times: list[float]
+        self, ids: list[int], indices: list[int], times: list[float], room: int
     ) -> tuple[list[int], list[int]]:
         """What else is waiting, or comes before the first query's deadline."""
-        waiting, room, until = self._queue, self._batch_size, times[0] + self._deadline
+        waiting, until = self._queue, times[0] + self._deadline
         while len(ids) < room:
             try:
                 more = waiting.get_nowait()
@@ -479,6 +479,21 @@ def make_sut(
     due: Callable[[], Sequence[float]] = tuple,
 ) -> Sut:
     """The SUT that suits the scenario; `workers` and the rest count where it can use them."""
+    from runner.streaming import make_streamed
+
+    streamed = make_streamed(
+        scenario,
+        benchmark,
+        backend,
+        library,
+        batch_size,
+        fail,
+        workers=workers,
+        deadline_us=deadline_us,
+        limit_s=limit_s,
+    )
+    if streamed is not None:
+        return streamed
     parts = (benchmark, backend, library, batch_size, fail)
     if scenario == "Server" and batch_size == workers == 1:
         # LoadGen's thread is late then, as a queue would be, and no other thread is waited for.

@@ -52,6 +52,13 @@ def preflight(name: str, options: Mapping[str, Any]) -> None:
     _call(name, look, options)
 
 
+def chooses_batch(name: str, benchmark: Benchmark) -> bool:
+    """Whether a backend chooses the batch by its device where the user gives none."""
+    if benchmark.execute is not None:
+        return False  # run by several calls, whose batch is the benchmark's
+    return bool(_call(name, lambda made: getattr(made, "chooses_batch", False), {}))
+
+
 def _call(name: str, use: Callable[[Any], Any], options: Mapping[str, Any]) -> Any:
     place = BACKENDS.get(name, name)
     if not is_place(place):

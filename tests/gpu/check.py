@@ -212,7 +212,8 @@ def bare_calls(
         memory.synchronize(lane.stream)
 
     def whole() -> None:
-        pipeline._put(slot, views, count)
+        pipeline._copy_in(slot, views)
+        pipeline._run(slot, views, count)
         memory.synchronize(lane.stream)
 
     return execute, whole

@@ -33,12 +33,19 @@ DRIVER = (
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """What an engine depends on, and what is worth saying of a device."""
+    """What an engine and the default batch depend on.
+
+    Attributes:
+        capability: "9.0" for Hopper.
+        cuda: newest CUDA version that the driver knows.
+        multiprocessors: streaming multiprocessors (SMs); 0 where it is not known.
+    """
 
     name: str
     capability: str
     memory_bytes: int
     cuda: str
+    multiprocessors: int = 0
 
 
 class Memory(Protocol):
@@ -66,8 +73,16 @@ class Memory(Protocol):
 
     def h2d(self, target: int, source: NDArray[np.uint8], stream: Any) -> None: ...
     def d2h(self, target: NDArray[np.uint8], source: int, stream: Any) -> None: ...
+    def d2d(self, target: int, source: int, nbytes: int, stream: Any) -> None:
+        """Copy within the device."""
+        ...
+
     def event(self) -> Any: ...
     def record(self, event: Any, stream: Any) -> None: ...
+    def after(self, stream: Any, event: Any) -> None:
+        """Let what comes next on the stream wait for what was recorded; this thread does not."""
+        ...
+
     def wait(self, event: Any) -> None:
         """Block this thread until what was recorded has happened."""
         ...
@@ -193,10 +208,9 @@ class BindingsMemory:
         self._events: list[Any] = []
         self._graphs: list[Any] = []
         rt = self._rt
-        self._up, self._down = (
-            rt.cudaMemcpyKind.cudaMemcpyHostToDevice,
-            rt.cudaMemcpyKind.cudaMemcpyDeviceToHost,
-        )
+        kinds = rt.cudaMemcpyKind
+        self._up, self._down = kinds.cudaMemcpyHostToDevice, kinds.cudaMemcpyDeviceToHost
+        self._within = kinds.cudaMemcpyDeviceToDevice
         # What a batch calls, looked up once.
         self._ok = rt.cudaError_t.cudaSuccess
         self._set, self._copy = rt.cudaSetDevice, rt.cudaMemcpyAsync
@@ -205,6 +219,7 @@ class BindingsMemory:
             rt.cudaEventSynchronize,
             rt.cudaGraphLaunch,
         )
+        self._after = rt.cudaStreamWaitEvent
         self.activate()
         properties = self._call("cudaGetDeviceProperties", device)
         raw = properties.name
@@ -213,6 +228,7 @@ class BindingsMemory:
             capability=f"{properties.major}.{properties.minor}",
             memory_bytes=int(properties.totalGlobalMem),
             cuda=_dotted(self._call("cudaDriverGetVersion")),
+            multiprocessors=int(properties.multiProcessorCount),
         )
 
     def _call(self, name: str, *arguments: Any) -> Any:
@@ -257,6 +273,10 @@ class BindingsMemory:
         answer = self._copy(target.ctypes.data, source, target.nbytes, self._down, stream)
         self._check("cudaMemcpyAsync", answer)
 
+    def d2d(self, target: int, source: int, nbytes: int, stream: Any) -> None:
+        answer = self._copy(target, source, nbytes, self._within, stream)
+        self._check("cudaMemcpyAsync", answer)
+
     def event(self) -> Any:
         event = self._call("cudaEventCreateWithFlags", self._rt.cudaEventDisableTiming)
         self._events.append(event)
@@ -264,6 +284,9 @@ class BindingsMemory:
 
     def record(self, event: Any, stream: Any) -> None:
         self._check("cudaEventRecord", self._record(event, stream))
+
+    def after(self, stream: Any, event: Any) -> None:
+        self._check("cudaStreamWaitEvent", self._after(stream, event, 0))
 
     def wait(self, event: Any) -> None:
         self._check("cudaEventSynchronize", self._wait(event))
@@ -371,6 +394,9 @@ class PyCudaMemory:
             capability=f"{major}.{minor}",
             memory_bytes=int(handle.total_memory()),
             cuda=_dotted(int(self._driver.get_driver_version())),
+            multiprocessors=int(
+                handle.get_attribute(self._driver.device_attribute.MULTIPROCESSOR_COUNT)
+            ),
         )
 
     def activate(self) -> None:
@@ -422,6 +448,9 @@ class PyCudaMemory:
     def d2h(self, target: NDArray[np.uint8], source: int, stream: Any) -> None:
         self._driver.memcpy_dtoh_async(target, source, stream)
 
+    def d2d(self, target: int, source: int, nbytes: int, stream: Any) -> None:
+        self._driver.memcpy_dtod_async(target, source, nbytes, stream)
+
     def event(self) -> Any:
         event = self._driver.Event(self._driver.event_flags.DISABLE_TIMING)
         self._events.append(event)
@@ -429,6 +458,9 @@ class PyCudaMemory:
 
     def record(self, event: Any, stream: Any) -> None:
         event.record(stream)
+
+    def after(self, stream: Any, event: Any) -> None:
+        stream.wait_for_event(event)
 
     def wait(self, event: Any) -> None:
         event.synchronize()
@@ -505,15 +537,26 @@ class HostStream:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.waiting: deque[Callable[[], None]] = deque()
+        # An event: nothing behind it is done before it is reached.
+        self.waiting: deque[Callable[[], None] | HostEvent] = deque()
         self.issued = self.finished = 0
         self.recording: list[Callable[[], None]] | None = None
 
+    @property
+    def can_go(self) -> bool:
+        if not self.waiting:
+            return False
+        head = self.waiting[0]
+        return not isinstance(head, HostEvent) or head.reached
+
 
 class HostEvent:
-    def __init__(self) -> None:
-        self.stream: HostStream | None = None
-        self.position = 0
+    def __init__(self, stream: HostStream | None = None, position: int = 0) -> None:
+        self.stream, self.position = stream, position
+
+    @property
+    def reached(self) -> bool:
+        return self.stream is None or self.stream.finished >= self.position
 
 
 class HostMemory:
@@ -532,7 +575,7 @@ class HostMemory:
     name = "host"
 
     def __init__(self, seed: int = 0) -> None:
-        self.facts = DeviceFacts("host memory", "0.0", 1 << 34, "none")
+        self.facts = DeviceFacts("host memory", "0.0", 1 << 34, "none", 4)
         self.log: list[tuple[Any, ...]] = []
         self.live: dict[int, NDArray[np.uint8]] = {}
         self._random = random.Random(seed)
@@ -594,12 +637,20 @@ class HostMemory:
         address, count = target.ctypes.data, target.nbytes
         self.put(stream, "d2h", lambda: _move(address, source, count))
 
+    def d2d(self, target: int, source: int, nbytes: int, stream: HostStream) -> None:
+        self.put(stream, "d2d", lambda: _move(target, source, nbytes))
+
     def event(self) -> HostEvent:
         return HostEvent()
 
     def record(self, event: HostEvent, stream: HostStream) -> None:
         with self._lock:
             event.stream, event.position = stream, stream.issued
+
+    def after(self, stream: HostStream, event: HostEvent) -> None:
+        with self._lock:
+            stream.waiting.append(HostEvent(event.stream, event.position))
+            stream.issued += 1
 
     def wait(self, event: HostEvent) -> None:
         if event.stream is not None:
@@ -636,8 +687,10 @@ class HostMemory:
         with self._lock:
             while wanted.finished < position:
                 # Streams are in no order among themselves.
-                stream = self._random.choice([s for s in self._streams if s.waiting])
-                stream.waiting.popleft()()
+                stream = self._random.choice([s for s in self._streams if s.can_go])
+                work = stream.waiting.popleft()
+                if not isinstance(work, HostEvent):
+                    work()
                 stream.finished += 1
 
 

@@ -145,9 +145,35 @@ def ports(tensors: Sequence[Tensor]) -> tuple[Port, ...]:
     return tuple(result)
 
 
+def graph_sizes(most: int) -> tuple[int, ...]:
+    """Batch sizes worth a CUDA graph: 1, 2, 3, 4, 6, 8, 12 …, so that a batch which is filled up
+    to the next grows by half at the most, and by a fifth on average."""
+    sizes, size = {1, most}, 1
+    while size < most:
+        sizes |= {size, size * 3 // 2}
+        size *= 2
+    return tuple(sorted(size for size in sizes if size <= most))
+
+
 def buckets(sizes: Sequence[int]) -> tuple[int, ...]:
     """Batch sizes worth a profile: each once, rising, and always 1."""
     return tuple(sorted({1, *(size for size in sizes if size > 0)}))
+
+
+def default_batch(benchmark: Benchmark, multiprocessors: int, free_bytes: int, streams: int) -> int:
+    """Samples in one inference that fill a device: two for each multiprocessor, down to a power of
+    two (256 on an H200, 64 on an L4), as far as the buffers take no more than a quarter of its
+    free memory; never below the benchmark's own, never more than are loaded at once.
+    """
+    tensors = ports((*benchmark.inputs, *benchmark.outputs))
+    if not all(port.plain for port in tensors):
+        return benchmark.batch_size
+    batch = 1 << max(0, (2 * max(1, multiprocessors)).bit_length() - 1)
+    batch = min(batch, 1024)
+    each = 2 * streams * sum(port.nbytes(port.at(1, 1)) for port in tensors)
+    while batch > 1 and batch * each > free_bytes // 4:
+        batch //= 2
+    return max(benchmark.batch_size, min(batch, benchmark.performance_sample_count))
 
 
 def make_plan(
@@ -156,6 +182,7 @@ def make_plan(
     fixed_batch: int | None,
     whole: bool,
     precision: str,
+    batch: int,
     max_batch: int | None,
     longest: int,
     tf32: bool,
@@ -167,14 +194,15 @@ def make_plan(
     Args:
         fixed_batch: the batch the model holds, or None.
         whole: the model has outputs that are not one row for each sample.
-        max_batch: most samples in one execution; None: the benchmark's greatest.
+        batch: samples in one inference.
+        max_batch: most samples in one execution; None: the greatest of the run.
     """
     inputs, outputs = ports(benchmark.inputs), ports(benchmark.outputs)
     if fixed_batch is not None:
         profiles: tuple[Profile, ...] = (Profile(fixed_batch, fixed_batch, fixed_batch),)
     else:
         # 8 is what MultiStream sends.
-        sizes = (8, benchmark.server_batch_size, benchmark.batch_size)
+        sizes = (8, batch)
         most = max_batch or max(sizes)
         profiles = tuple(
             Profile(1, size, size) for size in buckets([*(n for n in sizes if n < most), most])

@@ -45,8 +45,13 @@ class Session(Protocol):
     plan: EnginePlan
     inputs: tuple[Port, ...]
 
-    def execution(self, profile: int, stream: Any) -> Execution:
-        """A new execution with working memory of its own."""
+    @property
+    def scratch_bytes(self) -> int:
+        """Working memory of one execution, at most; executions of one stream may share it."""
+        ...
+
+    def execution(self, profile: int, stream: Any, scratch: int) -> Execution:
+        """A new execution that works in the memory at `scratch`."""
         ...
 
     def close(self) -> None: ...
@@ -135,14 +140,22 @@ class EngineSession:
             )
         return tuple(used)
 
-    def execution(self, profile: int, stream: Any) -> Execution:
+    @property
+    def scratch_bytes(self) -> int:
         assert self._engine is not None
-        context = self._engine.create_execution_context()
+        return int(self._engine.device_memory_size_v2)
+
+    def execution(self, profile: int, stream: Any, scratch: int) -> Execution:
+        assert self._engine is not None
+        context = self._engine.create_execution_context(
+            self.trt.ExecutionContextAllocationStrategy.USER_MANAGED
+        )
         if context is None:
             raise BackendError(
                 f"TensorRT cannot make an execution context: {self._messages.last_errors()}. "
                 "The GPU's memory may be full: choose fewer streams or a smaller max_batch."
             )
+        context.set_device_memory(scratch, self.scratch_bytes)
         handle = self._memory.handle(stream)
         if not context.set_optimization_profile_async(profile, handle):
             raise BackendError(

@@ -71,6 +71,9 @@ class Module:
             "NetworkDefinitionCreationFlag", {"STRONGLY_TYPED": 1}
         )
         self.TensorIOMode = enum.Enum("TensorIOMode", "INPUT OUTPUT")
+        self.ExecutionContextAllocationStrategy = enum.Enum(
+            "ExecutionContextAllocationStrategy", "STATIC ON_PROFILE_CHANGE USER_MANAGED"
+        )
 
     def init_libnvinfer_plugins(self, logger: Any, namespace: str) -> bool:
         return True
@@ -256,7 +259,10 @@ class Engine:
         shape = {**self.inputs, **self.outputs}[name].shape
         return tuple(n if isinstance(n, int) else -1 for n in shape)
 
-    def create_execution_context(self) -> Context:
+    device_memory_size_v2 = 4096
+
+    def create_execution_context(self, strategy: Any) -> Context:
+        assert strategy.name == "USER_MANAGED"
         return Context(self)
 
 
@@ -269,6 +275,11 @@ class Context:
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.addresses: dict[str, int] = {}
         self.allocators: dict[str, Any] = {}
+        self.scratch = 0
+
+    def set_device_memory(self, memory: int, size: int) -> None:
+        assert memory in self.engine.memory.live and size == self.engine.device_memory_size_v2
+        self.scratch = memory
 
     def set_optimization_profile_async(self, index: int, stream: int) -> bool:
         self.profile = self.engine.profiles[index] if self.engine.profiles else None
@@ -306,6 +317,8 @@ class Context:
 
     def execute_async_v3(self, stream: int) -> bool:
         memory, engine = self.engine.memory, self.engine
+        if not self.scratch:
+            return False
         shapes, addresses = dict(self.shapes), dict(self.addresses)
         if set(addresses) | set(self.allocators) != set(engine.inputs) | set(engine.outputs):
             return False
@@ -350,6 +363,17 @@ def write(address: int, value: np.ndarray[Any, Any]) -> None:
     ctypes.memmove(address, whole.ctypes.data, whole.nbytes)
 
 
+class Device(HostMemory):
+    """A GPU that TensorRT works on while it is the current one."""
+
+    def __init__(self, module: Module, number: int) -> None:
+        super().__init__(seed=number)
+        self.module = module
+
+    def activate(self) -> None:
+        self.module.memory = self
+
+
 class FakeTensorRT(TensorRT):
     """The real backend on the fake module; a test names it `tests.runner.trt.fake:FakeTensorRT`."""
 
@@ -366,7 +390,6 @@ class FakeTensorRT(TensorRT):
         return self.gpus
 
     def _open(self, device: int) -> Memory:
-        memory = HostMemory(seed=device)
-        self.module.memory = memory
+        memory = Device(self.module, device)
         self.opened.append(memory)
         return memory

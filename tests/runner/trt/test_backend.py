@@ -42,7 +42,7 @@ def cache(tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
-@pytest.mark.parametrize("version", ["10.0.1", "10.16.1.11", "11.4.0.106"])
+@pytest.mark.parametrize("version", ["10.1.0", "10.16.1.11", "11.4.0.106"])
 @pytest.mark.parametrize("count", [1, 7, 128, 300])
 def test_the_same_answers_as_onnx_runtime(cache: Path, version: str, count: int) -> None:
     backend = loaded(cache, version=version)
@@ -170,8 +170,8 @@ def test_progress_is_told_and_the_build_can_be_ended(cache: Path) -> None:
 
 
 def digits_plan(**more: Any) -> EnginePlan:
-    values = {"fixed_batch": None, "whole": False, "precision": "fp32", "max_batch": None,
-              "longest": 8, "tf32": False, "workspace_mib": 0, "optimization_level": 3}  # fmt: skip
+    values = {"fixed_batch": None, "whole": False, "precision": "fp32", "batch": 125,
+              "max_batch": None, "longest": 8, "tf32": False, "workspace_mib": 0, "optimization_level": 3}  # fmt: skip
     return make_plan(DIGITS, **{**values, **more})
 
 
@@ -252,6 +252,7 @@ def test_an_output_that_outgrows_its_room_is_told(
     [
         ({"precision": "int4"}, "found precision='int4'; asked for as-is or fp16"),
         ({"memory": "cupy"}, "found memory='cupy'"),
+        ({"samples": "disk"}, "found samples='disk'; asked for pinned, device, pageable"),
         ({"streams": 0}, "found streams=0; asked for 1 to 16"),
         ({"max_batch": 0}, "found max_batch=0"),
         ({"longest": 0}, "found longest=0"),
@@ -289,7 +290,7 @@ def test_without_tensorrt_the_message_says_how_to_get_it(
 def test_an_old_tensorrt_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     modules = __import__("sys").modules
     monkeypatch.setitem(modules, "tensorrt", SimpleNamespace(__version__="8.6.1"))
-    with pytest.raises(BackendError, match=r"found TensorRT 8\.6\.1; asked for 10\.0 or newer"):
+    with pytest.raises(BackendError, match=r"found TensorRT 8\.6\.1; expected 10\.1 or newer"):
         load_tensorrt()
     assert version_tuple("10.13.3.9.post1") == (10, 13, 3, 9)
 

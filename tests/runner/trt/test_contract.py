@@ -27,7 +27,7 @@ from runner.backends.trt.memory import BindingsMemory
 from tests.runner.trt import fake
 
 VERSIONS = {
-    "10.0.1": ("tensorrt_cu12_bindings", 10),
+    "10.1.0": ("tensorrt_cu12_bindings", 10),
     "10.16.1.11": ("tensorrt_cu12_bindings", 10),
     "11.4.0.106": ("tensorrt_cu13_bindings", 11),
 }

@@ -37,7 +37,11 @@ class Runtime(ModuleType):
 
     cudaHostAllocDefault, cudaStreamNonBlocking, cudaEventDisableTiming = 0, 1, 2
     cudaError_t = SimpleNamespace(cudaSuccess=OK)
-    cudaMemcpyKind = SimpleNamespace(cudaMemcpyHostToDevice="up", cudaMemcpyDeviceToHost="down")
+    cudaMemcpyKind = SimpleNamespace(
+        cudaMemcpyHostToDevice="up",
+        cudaMemcpyDeviceToHost="down",
+        cudaMemcpyDeviceToDevice="within",
+    )
     cudaStreamCaptureMode = SimpleNamespace(cudaStreamCaptureModeThreadLocal="thread")
 
     def __init__(self) -> None:
@@ -68,7 +72,7 @@ class Runtime(ModuleType):
                 return (13000,)
             case "cudaGetDeviceProperties":
                 return (SimpleNamespace(name=b"NVIDIA H200\0\0", major=9, minor=0,
-                                        totalGlobalMem=1 << 37),)  # fmt: skip
+                                        totalGlobalMem=1 << 37, multiProcessorCount=132),)  # fmt: skip
             case "cudaMalloc" | "cudaHostAlloc":
                 block = np.zeros(arguments[0], np.uint8)
                 self.kept[block.ctypes.data] = block
@@ -107,6 +111,7 @@ def test_bindings_move_data_and_give_everything_back(runtime: Runtime) -> None:
     memory = open_memory("auto", 1)
     assert isinstance(memory, BindingsMemory)
     assert memory.facts.name == "NVIDIA H200" and memory.facts.capability == "9.0"
+    assert memory.facts.multiprocessors == 132
     assert memory.facts.cuda == "13.0" and memory.free_bytes() == 1 << 36
     assert ("cudaSetDevice", 1) in runtime.log
     stream, event = memory.stream(), memory.event()
@@ -116,8 +121,15 @@ def test_bindings_move_data_and_give_everything_back(runtime: Runtime) -> None:
     memory.h2d(device, source[:8], stream)
     memory.d2h(target[:8], device, stream)
     memory.record(event, stream)
+    memory.after(memory.stream(), event)
     memory.wait(event)
     assert target[:8].tolist() == list(range(8)) and not target[8:].any()
+    memory.d2d(device + 8, device, 8, stream)
+    memory.d2h(target, device, stream)
+    assert target.tolist() == [*range(8), *range(8)]
+    assert [entry[4] for entry in runtime.log if entry[0] == "cudaMemcpyAsync"] == [
+        "up", "down", "within", "down"
+    ]  # fmt: skip
     graph = memory.capture(stream, lambda: memory.h2d(device, source, stream))
     memory.launch(graph, stream)
     names = [entry[0] for entry in runtime.log]
@@ -136,7 +148,7 @@ def test_bindings_move_data_and_give_everything_back(runtime: Runtime) -> None:
     assert runtime.kept == {}
     names = [entry[0] for entry in runtime.log]
     for name in ("cudaGraphExecDestroy", "cudaEventDestroy", "cudaStreamDestroy"):
-        assert names.count(name) == 1
+        assert names.count(name) == {"cudaStreamDestroy": 2}.get(name, 1)
 
 
 def test_a_failed_capture_is_ended(runtime: Runtime) -> None:
@@ -209,6 +221,7 @@ class Driver(ModuleType):
         self.stacks: dict[int, list[Any]] = {}
         self.kept: dict[int, Any] = {}
         self.event_flags = SimpleNamespace(DISABLE_TIMING=2)
+        self.device_attribute = SimpleNamespace(MULTIPROCESSOR_COUNT="SMs")
         driver = self
 
         class Context:
@@ -249,8 +262,14 @@ class Driver(ModuleType):
             def name(self) -> str:
                 return "NVIDIA L4"
 
+            def get_attribute(self, which: str) -> int:
+                return {"SMs": 58}[which]
+
         self.Device = Device
-        self.Stream = lambda flags: SimpleNamespace(handle=5, synchronize=lambda: None)
+        self.waited: list[Any] = []
+        self.Stream = lambda flags: SimpleNamespace(
+            handle=5, synchronize=lambda: None, wait_for_event=self.waited.append
+        )
         self.Event = lambda flags: SimpleNamespace(
             record=lambda stream: None, synchronize=lambda: None
         )
@@ -299,6 +318,9 @@ class Driver(ModuleType):
     def memcpy_dtoh_async(self, target: Any, source: int, stream: Any) -> None:
         ctypes.memmove(target.ctypes.data, source, target.nbytes)
 
+    def memcpy_dtod_async(self, target: int, source: int, size: int, stream: Any) -> None:
+        ctypes.memmove(target, source, size)
+
 
 class Cuda:
     """libcuda: status 0 to everything but what is failing."""
@@ -331,6 +353,7 @@ def test_pycuda_is_preferred_and_moves_data(driver: Driver) -> None:
     assert resolve("auto") == "pycuda" and device_count("auto") == 2
     memory = open_memory("auto", 0)
     assert isinstance(memory, PyCudaMemory)
+    assert memory.facts.multiprocessors == 58
     assert memory.facts.name == "NVIDIA L4" and memory.facts.cuda == "12.8"
     stream, event = memory.stream(), memory.event()
     assert memory.handle(stream) == 5 and memory.free_bytes() == 1
@@ -339,7 +362,10 @@ def test_pycuda_is_preferred_and_moves_data(driver: Driver) -> None:
     device = memory.alloc(8)
     memory.h2d(device, source[:4], stream)
     memory.d2h(target[:4], device, stream)
+    memory.d2d(device + 4, device, 4, stream)
     memory.record(event, stream)
+    memory.after(memory.stream(), event)
+    assert driver.waited == [event]
     memory.wait(event)
     memory.synchronize(stream)
     assert target.tolist() == [7] * 4 + [0] * 4

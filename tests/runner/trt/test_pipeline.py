@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.backends.trt.memory import HostMemory
-from runner.backends.trt.pipeline import SETS, Pipeline, Spread
+from runner.backends.trt.pipeline import SETS, Flow, Pipeline, Spread
 from runner.backends.trt.plan import EnginePlan, Port, Profile
+from runner.backends.trt.samples import Samples
 from runner.backends.trt.session import Shapes
 from runner.errors import BackendError, InferenceError
 from tests.runner.trt.fake import read, write
@@ -56,7 +57,10 @@ class Engine:
         self.fails_after = 10**9
         self.capturable = True
 
-    def execution(self, profile: int, stream: Any) -> Execution:
+    scratch_bytes = 64
+
+    def execution(self, profile: int, stream: Any, scratch: int) -> Execution:
+        assert scratch in self.memory.live
         self.made.append(Execution(self, self.plan.profiles[profile], stream))
         return self.made[-1]
 
@@ -70,6 +74,7 @@ class Execution:
         self.profile = profile
         self.stream = stream
         self.busy = threading.Lock()
+        self.ran: list[int] = []
 
     @property
     def room(self) -> Mapping[str, int]:
@@ -91,6 +96,7 @@ class Execution:
             assert self.profile.least <= shape[0] <= self.profile.most
 
             def work() -> None:
+                self.ran.append(shape[0])
                 write(y, answer(read(x, shape, "float32")))
 
             self.engine.memory.put(self.stream, f"execute {shape[0]}", work)
@@ -243,16 +249,29 @@ def test_queries_and_chunks_are_spread_over_the_devices() -> None:
 # --- graphs ------------------------------------------------------------------------------------
 
 
-def test_full_batches_are_replayed_as_graphs_and_others_are_not() -> None:
-    one, memory, _engine = pipeline(graphs=True)
+def test_every_batch_is_replayed_as_the_next_greater_graph() -> None:
+    one, memory, engine = pipeline(graphs=True)
     one.prepare()
+    assert all(sorted(slot.graphs) == [1, 2, 3, 4, 6, 8] for slot in one.slots)
+    ran: list[int] = []
+    for execution in engine.made:
+        execution.ran = ran
     spread = Spread([one], worth=100)
     memory.log.clear()
-    for count in (1, 8, 5):
+    for count in (1, 8, 5, 7, 3):
         (seen,) = spread.infer(batch(count), count)
-        assert np.allclose(seen, answer(batch(count)["x"]))
-    assert [what for what, _ in memory.log] == ["graph", "graph", "h2d", "execute 5", "d2h"]
+        assert seen.shape == (count, 2) and np.allclose(seen, answer(batch(count)["x"]))
+    assert [what for what, _ in memory.log] == ["h2d", "graph"] * 5
+    assert ran == [1, 8, 6, 8, 3]
     assert one.graph_note == ""
+
+
+def test_without_graphs_a_batch_is_executed_as_it_is() -> None:
+    one, memory, _engine = pipeline()
+    one.prepare()
+    memory.log.clear()
+    Spread([one], worth=100).infer(batch(5), 5)
+    assert [what for what, _ in memory.log] == ["h2d", "execute 5", "d2h"]
 
 
 def test_an_engine_that_waits_inside_gets_no_graphs_and_it_is_said() -> None:
@@ -281,6 +300,137 @@ def test_a_failed_capture_costs_the_graphs_only() -> None:
     assert np.allclose(Spread([one]).infer(batch(8), 8)[0], answer(batch(8)["x"]))
 
 
+# --- loaded samples ----------------------------------------------------------------------------
+
+
+def loaded(memory: HostMemory, count: int = 40, place: str = "pinned") -> tuple[Samples, Any]:
+    samples = Samples([memory], place)
+    held = samples.hold(batch(count, 9), 1 << 40)
+    assert samples.place == place and samples.note == ""
+    return samples, held["x"]
+
+
+@pytest.mark.parametrize("place", ["pinned", "device", "pageable"])
+@given(
+    seed=st.integers(0, 10_000),
+    streams=st.integers(1, 3),
+    queries=st.lists(st.lists(st.integers(0, 39), min_size=1, max_size=8), min_size=1, max_size=12),
+    row_bytes=st.sampled_from([1, 24, 1 << 20]),
+    graphs=st.booleans(),
+)
+@settings(max_examples=40)
+def test_a_flow_answers_whatever_rows_it_is_given_in_order(
+    place: str,
+    seed: int,
+    streams: int,
+    queries: list[list[int]],
+    row_bytes: int,
+    graphs: bool,
+) -> None:
+    one, memory, _engine = pipeline(seed, streams, graphs=graphs)
+    one.prepare()
+    samples, x = loaded(memory, place=place)
+    flow = Flow(one, samples)
+    seen: list[Any] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("runner.backends.trt.pipeline.ROW_BYTES", row_bytes)
+        for rows in queries:
+            if flow.under_way == flow.depth:
+                flow.collect(lambda outputs: seen.append(outputs[0].copy()))
+            flow.submit(np.array(rows))
+        assert flow.under_way == min(len(queries), flow.depth) == min(len(queries), 2 * streams)
+        while flow.under_way:
+            flow.collect(lambda outputs: seen.append(outputs[0].copy()))
+    assert all(np.allclose(got, answer(x[rows])) for got, rows in zip(seen, queries, strict=True))
+    one.close()
+    samples.release()
+    assert memory.live == {}
+
+
+def test_a_sample_is_copied_once_from_where_it_was_loaded() -> None:
+    one, memory, _engine = pipeline(graphs=True)
+    one.prepare()
+    samples, _x = loaded(memory)
+    flow = Flow(one, samples)
+    stages = {slot.pinned["x"].ctypes.data: slot.pinned["x"].copy() for slot in one.slots}
+    memory.log.clear()
+    flow.submit(np.arange(8))
+    flow.submit(np.array([30, 31, 32, 33, 34, 35, 36, 37]))
+    flow.submit(np.array([38, 39, 0, 1, 2, 3, 4, 5]))  # two runs: too short to go by themselves
+    while flow.under_way:
+        flow.collect(lambda outputs: None)
+    # Copies have the third stream, so none waits for an execution.
+    assert memory.log == [
+        ("h2d", 3),
+        ("graph", 1),
+        ("h2d", 3),
+        ("graph", 2),
+        ("h2d", 3),
+        ("graph", 1),
+    ]
+    written = [
+        slot
+        for slot in one.slots
+        if (slot.pinned["x"] != stages[slot.pinned["x"].ctypes.data]).any()
+    ]
+    assert written == [one.slots[2]]
+
+
+def test_samples_on_the_device_are_copied_there_when_they_are_loaded() -> None:
+    one, memory, _engine = pipeline(graphs=True)
+    one.prepare()
+    samples, _x = loaded(memory, place="device")
+    flow = Flow(one, samples)
+    memory.log.clear()
+    flow.submit(np.arange(8))
+    flow.submit(np.array([3, 5]))
+    while flow.under_way:
+        flow.collect(lambda outputs: None)
+    assert [what for what, _ in memory.log] == ["d2d", "graph", "d2d", "d2d", "graph"]
+
+
+def test_samples_that_do_not_fit_the_device_stay_on_the_host_and_it_is_said() -> None:
+    memory = HostMemory()
+    memory.free_bytes = lambda: 1000  # type: ignore[method-assign]
+    samples = Samples([HostMemory(), memory], "device")
+    samples.hold(batch(100), 1 << 40)
+    assert samples.place == "pinned" and not samples.held["x"].devices
+    assert samples.note.endswith(
+        "of samples stay in pinned host memory: 0.0 GB are free on host memory."
+    )
+    samples.hold(batch(100), 1000)
+    assert samples.place == "pageable" and "are not pinned" in samples.note
+    samples.release()
+    memory.pinned = lambda nbytes: (_ for _ in ()).throw(BackendError("no more"))  # type: ignore[method-assign]
+    samples = Samples([memory], "pinned")
+    samples.hold(batch(100), 1 << 40)
+    assert samples.place == "pageable" and samples.note == "Samples are not pinned: no more"
+
+
+def test_a_slice_of_what_is_loaded_is_known_by_its_address() -> None:
+    samples, x = loaded(HostMemory())
+    assert samples.rows_of({"x": x[3:7]}) == (3, 7)
+    assert samples.rows_of({"x": x[39:]}) == (39, 40)
+    assert samples.rows_of({"x": x[3:7].copy()}) is None
+    assert samples.rows_of({"x": x[3:7, :2]}) is None
+    assert samples.rows_of({"z": x}) is None
+
+
+def test_a_short_device_gets_fewer_streams_or_is_refused() -> None:
+    memory = HostMemory()
+    each = 64 + SETS * 8 * (12 + 8)
+    memory.free_bytes = lambda: int(2.5 * each / 0.9)  # type: ignore[method-assign]
+    one = Pipeline(Engine(memory), memory, 4)
+    assert one.lanes == 2 and one.stream_note.startswith("2 of 4 streams: each takes ")
+    one.close()
+    memory.free_bytes = lambda: each  # type: ignore[method-assign]
+    with pytest.raises(
+        BackendError, match=r"found 0\.00 GB free on host memory; expected .* for a batch of 8"
+    ):
+        Pipeline(Engine(memory), memory, 1)
+    assert memory.live == {}
+
+
 # --- forms -------------------------------------------------------------------------------------
 
 
@@ -297,7 +447,7 @@ def test_a_fixed_batch_is_filled_up_and_cut_off() -> None:
 def test_another_form_is_refused() -> None:
     one, _memory, _engine = pipeline()
     spread = Spread([one])
-    with pytest.raises(InferenceError, match=r"found 'x' of shape \[2, 4\].*asked for \[None, 3\]"):
+    with pytest.raises(InferenceError, match=r"found 'x' of shape \[2, 4\].*expected \[None, 3\]"):
         spread.infer({"x": np.zeros((2, 4), np.float32)}, 2)
     one, _memory, _engine = pipeline()
     with pytest.raises(InferenceError, match="float64"):

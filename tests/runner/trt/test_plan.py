@@ -30,6 +30,7 @@ def plan(benchmark: Benchmark = DIGITS, **more: object) -> EnginePlan:
         "whole": False,
         "precision": "fp32",
         "tf32": False,
+        "batch": 125,
         "max_batch": None,
         "longest": 64,
         "workspace_mib": 0,
