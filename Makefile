@@ -50,8 +50,10 @@ bench: $(VENV)/.ready
 	$(BIN)/python -m tools.bench.accuracy
 	$(BIN)/python -m tools.bench.tensorrt
 
+# Generated pages, then the site in site/.
 docs: $(VENV)/.ready
 	$(BIN)/python -m tools.generate_docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 clean:
-	rm -rf $(VENV) assay-demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) assay-demo build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
