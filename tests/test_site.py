@@ -44,7 +44,9 @@ def test_site_has_every_page_and_a_search_index(site: Path) -> None:
 
 def test_site_loads_nothing_from_elsewhere(site: Path) -> None:
     loads = re.compile(r"<(?:script|img|iframe|source)[^>]*\ssrc=\"?(https?:[^\s\">]+)")
-    links = re.compile(r"<link[^>]*rel=\"?(?:stylesheet|preconnect|preload)[^>]*href=\"?(https?:[^\s\">]+)")
+    links = re.compile(
+        r"<link[^>]*rel=\"?(?:stylesheet|preconnect|preload)[^>]*href=\"?(https?:[^\s\">]+)"
+    )
     for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         assert not loads.search(text) and not links.search(text), page
@@ -52,7 +54,9 @@ def test_site_loads_nothing_from_elsewhere(site: Path) -> None:
 
 def test_links_between_files_become_links_between_pages() -> None:
     text = "[a](docs/ci.md#x) [b](checker/rules/README.md) [c](LICENSE) [d](https://x.y/z)"
-    assert relinked(text, "README.md") == "[a](ci.md#x) [b](rules.md) c (`LICENSE`) [d](https://x.y/z)"
+    assert (
+        relinked(text, "README.md") == "[a](ci.md#x) [b](rules.md) c (`LICENSE`) [d](https://x.y/z)"
+    )
     assert relinked("[s](../SECURITY.md) [t](waivers.md) ![p](images/p.png)", "docs/ci.md") == (
         "[s](security.md) [t](waivers.md) ![p](images/p.png)"
     )
