@@ -1520,7 +1520,7 @@ def _write_test_accuracy(
 
 # --- power --------------------------------------------------------------------------------------
 
-_WATTS = 512.0
+_WATTS, _VOLTS, _FACTOR = 512.0, 230.0, 0.98
 
 
 def _samples(log: Log, label: str) -> str:
@@ -1531,7 +1531,7 @@ def _samples(log: Log, label: str) -> str:
     for second in range(seconds + 1):
         time = begin + datetime.timedelta(seconds=second)
         watts = _WATTS + second % 7
-        volts, factor = 230.0, 0.98
+        volts, factor = _VOLTS, _FACTOR
         lines.append(
             f"Time,{stamp(time)},Watts,{watts:.6f},Volts,{volts:.6f},Amps,{watts / volts / factor:.6f},"
             f"PF,{factor:.6f},Mark,{label}"
@@ -1601,7 +1601,8 @@ def _write_power(tree: GoodTree, place: ResultPaths, ranging: Log, main: Log) ->
         ("Stop", "Stopping untimed measurement"), ("RL", f"Last {count} samples"),
         ("Uncertainty", f"Uncertainty,-1.0,10000000.000000,0.000000,{count},0,0,{count}"),
         ("Watts", f"Watts,{_WATTS + 3:.6f},{_WATTS:.6f},{_WATTS + 6:.6f},{count},0,{count}"),
-        ("SR,V,300.0", "Range V changed"), ("SR,A,10.0", "Range A changed"),
+        (f"SR,V,{_VOLTS:.6f}", "Range V changed"),
+        (f"SR,A,{1.1 * (_WATTS + 6) / _VOLTS / _FACTOR:.6f}", "Range A changed"),
         (f"Go,1000,0,{session}_testing", "Starting untimed measurement, maximum 500000 samples at 1000ms with 0 rampup samples"),
         ("Watts", f"Watts,{_WATTS + 3:.6f},{_WATTS:.6f},{_WATTS + 6:.6f},{count},0,{count}"),
         ("Uncertainty", f"Uncertainty,0.003748,0.003121,0.004597,{count},0,{count},0"),

@@ -92,6 +92,10 @@ def relabelled(examined: Examined, label: str) -> Examined:
         traces.result.path = put(traces.result.path)
         traces.result.detail_path = put(traces.result.detail_path)
         traces.result.results = keys(traces.result.results)
+        traces.result.answers = tuple(
+            replace(one, path=put(one.path)) for one in traces.result.answers
+        )
+        traces.result.named = tuple(replace(one, path=put(one.path)) for one in traces.result.named)
         traces.result.tree = label
         for run in traces.runs:
             run.results = keys(run.results)

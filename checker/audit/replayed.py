@@ -41,7 +41,7 @@ from checker.rule import NotJudged
 
 __all__ = [
     "LIMIT", "Disagreement", "Generation", "NotReplayed", "Records", "Replay", "TooLong",
-    "accuracy_log", "check_sampling", "order_outcome", "read_records", "replay_of",
+    "accuracy_log", "check_sampling", "has_test_order", "order_outcome", "read_records", "replay_of",
     "schedule_outcome", "server_schedule", "sets_outcome",
 ]  # fmt: skip
 
@@ -258,6 +258,34 @@ def _order(facts: RunFacts, samples: Any) -> Any:
         return sample_indices(facts, one, np.arange(count, dtype=np.int64), Library.GNU_11)
     except (TooLong, ValueError):
         return None
+
+
+_TEST_SAMPLES = 100
+"""Samples that TEST06 runs, and its minimum of queries."""
+
+
+def has_test_order(replay: Replay, pairs: list[tuple[int, int]], scenario: str) -> bool:
+    """Whether TEST06's records stand in an order that a scenario's run gives: in order, each once,
+    or in equal issue, whatever the C++ library."""
+    found = np.array(pairs, dtype=np.int64)
+    if found[:, 0].max() >= LIMIT or not replay.sets[0]:
+        return False
+    one = LoadedSet(replay.sets[0].array, len(replay.sets[0]))
+    for library in Library:
+        for equal, unique in ((False, False), (True, False), (False, True)):
+            facts = replace(
+                replay.facts, scenario=scenario, accuracy=False, permutation=equal,
+                issue_unique=unique, issue_same=False, expected_latency_ns=None,
+                samples_per_query=_TEST_SAMPLES if scenario == "Offline" else 1,
+                min_query_count=_TEST_SAMPLES, target_duration_ms=0, min_duration_ms=0,
+            )  # fmt: skip
+            try:
+                expected = sample_indices(facts, one, found[:, 0], library)
+            except (TooLong, ValueError):
+                continue
+            if bool((expected == found[:, 1]).all()):
+                return True
+    return False
 
 
 _last: tuple[DetailLog, Replay | str] | None = None

@@ -103,6 +103,15 @@ class Answers:
     digest: str
 
 
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A path that a verification text holds: the text, the line, the path's folders."""
+
+    path: str
+    line: int
+    folders: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class ResultTrace:
     """One result: ``path`` is its folder's.
@@ -110,7 +119,8 @@ class ResultTrace:
     metric, unit: the published number; key, line: where it stands in ``detail_path``; rates: other
     numbers of the performance run by key; accelerator, accelerators: of the whole system;
     description: digest of the system description without submitter, division and status.
-    tokens: output tokens per sample of the performance run. answers: every accuracy log.
+    tokens: output tokens per sample of the performance run. answers: every accuracy log. named:
+    paths in the texts of its compliance tests; ran: the scenario that was run.
     """
 
     path: str
@@ -134,6 +144,8 @@ class ResultTrace:
     field: Any = None  # a Field; a cache of traces holds none
     tokens: float | None = None
     answers: tuple[Answers, ...] = ()
+    named: tuple[Named, ...] = ()
+    ran: str | None = None
 
     @property
     def division(self) -> str | None:
@@ -229,6 +241,26 @@ def _answers(result: Result) -> Iterator[Answers]:
                 continue
 
 
+_LOG_PATH = re.compile(r"[\w.+@~-]*(?:/+[\w.+@~-]+){2,30}")
+_MOST_NAMED = 40
+
+
+def _named(result: Result) -> Iterator[Named]:
+    """The paths of logs that the tests' verification texts hold."""
+    count = 0
+    for test in result.tests.values():
+        for text in test.verifications.values():
+            if "/" not in text.text:
+                continue
+            for number, line in enumerate(text.text.splitlines(), 1):
+                for found in _LOG_PATH.findall(line[:4096]):
+                    folders = tuple(part for part in found.split("/") if part)
+                    logs = "mlperf_log_" in folders[-1] or "performance" in folders
+                    if logs and count < _MOST_NAMED:
+                        count += 1
+                        yield Named(text.path, number, folders)
+
+
 def _process(detail: DetailLog) -> tuple[int, str, str] | None:
     when, begin = detail.text("test_datetime"), detail.text("power_begin")
     if len(detail.pids) != 1 or when is None or begin is None:
@@ -303,7 +335,8 @@ def _result_trace(result: Result) -> ResultTrace:
         availability=status.strip().lower() if isinstance(status, str) else None,
         results=result.results,
         tokens=exact_tokens_per_sample(detail) if detail is not None else None,
-        answers=tuple(_answers(result)),
+        answers=tuple(_answers(result)), named=tuple(_named(result)),
+        ran=run.scenario if run is not None else None,
     )  # fmt: skip
 
 
@@ -383,6 +416,14 @@ class Field:
         found = _grouped(dated, lambda run: (run.tree, *run.owner))
         for runs in found.values():
             runs.sort(key=lambda run: (run.began or 0.0, run.path))
+        return found
+
+    @cached_property
+    def systems(self) -> dict[Any, set[str]]:
+        """(tree, submitter) -> the names of its systems."""
+        found: dict[Any, set[str]] = defaultdict(set)
+        for one in self.results:
+            found[one.tree, one.subject.submitter].add(one.subject.system or "")
         return found
 
     @cached_property

@@ -59,7 +59,9 @@ AUDIT = (
     "audit.tokens",
     "audit.answers",
     "audit.replay",
+    "audit.power",
     "audit.copies",
+    "audit.texts",
     "audit.results",
 )
 """Those of family R; a check does not import them."""

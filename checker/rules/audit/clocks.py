@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from checker import loadgen_keys as keys
+from checker.audit import figures
 from checker.audit.evidence import evidence
 from checker.model import ComplianceRun, PerformanceRun, Result
 from checker.parse.detail import DetailLog
@@ -194,9 +195,6 @@ def clock_remarks(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator
             return
 
 
-_CLOCK_ROOM_S = (-0.05, 30.0)
-
-
 @rule("R134", WARNING, cases={"stretched": ERROR})
 def clocks_of_one_run(
     run: PerformanceRun | ComplianceRun, round: Round, detail: DetailLog
@@ -210,38 +208,32 @@ def clocks_of_one_run(
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen loadgen.cc: power_begin, power_end; logging.cc: time_ms; published rounds.
     """
-    if detail.format != "mllog" or run.kind == "ranging" or run.lasted is None:
-        raise NotJudged
+    figure = figures.CLOCKS
+    difference, lasted = figures.clock_difference(run), run.lasted
     begin, end = detail.entry(keys.GENERATED_QUERY_COUNT), detail.entry(keys.POWER_END)
-    if begin is None or end is None:
+    if difference is None or lasted is None or begin is None or end is None:
         raise NotJudged
-    inside = (end.time_ms - begin.time_ms) / 1000
-    difference = inside - run.lasted
-    low, high = _CLOCK_ROOM_S
-    if not low <= difference <= high:
+    if not figure.holds(difference):
         yield Problem(
-            f"the log's clock ran {quantity(rounded(inside), 's')} from "
-            f"{keys.GENERATED_QUERY_COUNT} to power_end, power_begin and power_end are "
-            f"{quantity(rounded(run.lasted), 's')} apart; expected {low:g} to {high:g} s more",
+            f"found {quantity(rounded(lasted + difference), 's')} from {keys.GENERATED_QUERY_COUNT} to "
+            f"power_end by the log's clock; expected {figure.low:g} to {figure.high:g} s more than the "
+            f"{quantity(rounded(lasted), 's')} between power_begin and power_end",
             path=run.detail_path,
             line=end.line,
             found=rounded(difference),
-            required=[low, high],
-            case="stretched" if abs(difference) > 0.02 * run.lasted + 1 else None,
+            required=[figure.low, figure.high],
+            case="stretched" if abs(difference) > 0.02 * lasted + 1 else None,
             evidence=evidence(
-                "time_ms(power_end) - time_ms(generated_query_count) - (power_end - power_begin)",
+                figure.formula,
                 "high",
                 {
                     "time_ms(power_end)": end.time_ms,
                     "time_ms(generated_query_count)": begin.time_ms,
-                    "power_end - power_begin, s": run.lasted,
+                    "power_end - power_begin, s": lasted,
                 },
                 {keys.POWER_END: end.line, keys.GENERATED_QUERY_COUNT: begin.line},
             ),
         )
-
-
-_BUSY = {"SingleStream": 0.85, "MultiStream": 0.4}
 
 
 @rule("R135", ERROR, cases={"multistream": WARNING})
@@ -258,33 +250,29 @@ def queries_fill_the_run(
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen issue_query_controller: the next query is issued on completion; published rounds.
     """
-    if run.scenario not in _BUSY:
-        raise NotJudged
-    look = measured_log(run)
+    look = measured_log(run, "SingleStream", "MultiStream")
+    single = run.scenario == "SingleStream"
+    figure = figures.SINGLE_STREAM_BUSY if single else figures.MULTI_STREAM_BUSY
+    share = (figures.single_stream_busy if single else figures.multi_stream_busy)(run, look)
     count, mean = look.integer(keys.QUERY_COUNT), look.number(keys.LATENCY.mean)
-    if not count or not mean or not run.lasted or run.lasted < 5:
+    if share is None or count is None or mean is None or run.lasted is None:
         raise NotJudged
-    share = count * mean / 1e9 / run.lasted
-    least = _BUSY[run.scenario]
-    if share < least:
+    if not figure.holds(share):
         yield Problem(
-            f"{quantity(count, 'query')} with a mean latency of {quantity(mean / 1e6, 'ms')} fill "
-            f"{share:.1%} of {quantity(rounded(run.lasted), 's')} between power_begin and "
-            f"power_end; expected at least {least:.0%}",
+            f"found {quantity(count, 'query')} with a mean latency of {quantity(mean / 1e6, 'ms')} in "
+            f"{quantity(rounded(run.lasted), 's')} between power_begin and power_end, {share:.1%} of "
+            f"that time; expected at least {figure.low:.0%}",
             path=run.detail_path,
             line=detail.line(keys.LATENCY.mean),
             found=float(f"{share:.4g}"),
-            required=least,
-            case="multistream" if run.scenario == "MultiStream" else None,
+            required=figure.low,
+            case=None if single else "multistream",
             evidence=look.evidence(
-                "queries x mean latency / (power_end - power_begin)",
+                figure.formula,
                 "high",
                 **{"power_end - power_begin, s": run.lasted},
             ),
         )
-
-
-_SECOND_STOPWATCH = (0.88, 1.5)
 
 
 @rule("R138", WARNING, needs={"measured": "performance.detail", "accuracy": "accuracy.detail"})
@@ -301,40 +289,29 @@ def accuracy_run_as_stopwatch(
     Fix: make both runs with the same build and the same settings.
     Source: LoadGen: loaded_qsl_set, power_end; published rounds.
     """
-    run, other = result.performance, result.accuracy
-    if run is None or other is None or other.mode != "AccuracyOnly":
-        raise NotJudged
-    if run.scenario not in ("SingleStream", "MultiStream") or other.scenario != run.scenario:
-        raise NotJudged
-    if result.inferred_from is not None or measured.format != "mllog":
-        raise NotJudged
-    mean = measured.number(keys.LATENCY.mean)
+    figure = figures.STOPWATCH
+    found = figures.stopwatch(result)
     end, loaded = accuracy.entry(keys.POWER_END), accuracy.entry(keys.LOADED_SET)
-    per_query = measured.number(keys.SAMPLES_PER_QUERY) if run.scenario == "MultiStream" else 1
-    if not mean or mean < 5e7 or end is None or loaded is None or not per_query:
+    if found is None or end is None or loaded is None:
         raise NotJudged
-    samples = loaded.value
-    if not isinstance(samples, list) or len(samples) < 200:
-        raise NotJudged
-    seconds = (end.time_ms - loaded.time_ms) / 1000
-    queries = math.ceil(len(samples) / per_query)
-    if seconds < 30:
-        raise NotJudged
-    ratio = seconds * 1e9 / (queries * mean)
-    low, high = _SECOND_STOPWATCH
-    if not low <= ratio <= high:
+    if not figure.holds(found.ratio):
         yield Problem(
-            f"the accuracy run took {quantity(rounded(seconds), 's')} for {number(queries)} "
-            f"queries, {number(ratio)} times what the performance run's mean latency of "
-            f"{quantity(mean / 1e6, 'ms')} gives; expected {low:g} to {high:g} times",
-            path=run.detail_path,
+            f"found {quantity(rounded(found.seconds), 's')} for the {quantity(found.queries, 'query')} "
+            f"of the accuracy run's last loaded set, {number(found.ratio)} times as long as the "
+            f"performance run's mean latency of {quantity(found.mean / 1e6, 'ms')} gives; expected "
+            f"{figure.low:g} to {figure.high:g} times",
+            path=measured.path,
             line=measured.line(keys.LATENCY.mean),
-            found=float(f"{ratio:.4g}"),
-            required=[low, high],
+            found=float(f"{found.ratio:.4g}"),
+            required=[figure.low, figure.high],
             evidence=evidence(
-                "(time_ms(power_end) - time_ms(last loaded_qsl_set)) / (queries x mean latency)",
+                figure.formula,
                 "moderate",
-                {"seconds": seconds, "queries": queries, keys.LATENCY.mean: mean},
+                {
+                    "seconds": found.seconds,
+                    "queries": found.queries,
+                    keys.LATENCY.mean: found.mean,
+                },
                 {keys.POWER_END: end.line, keys.LOADED_SET: loaded.line},
             ),
         )

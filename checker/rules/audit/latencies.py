@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 
 from checker import loadgen_keys as keys
+from checker.audit import figures
 from checker.audit.evidence import PERCENTS, counted
 from checker.model import ComplianceRun, PerformanceRun
 from checker.parse.detail import DetailLog
@@ -102,9 +103,6 @@ def _wrapped_into(mean: float, low: float, high: float, n: int) -> bool:
     return math.ceil((low - mean) / wrap) <= math.floor((high - mean) / wrap)
 
 
-_TAIL_ROOM = (-1.0, 0.5)
-
-
 @rule("R136", WARNING, cases={"far": ERROR})
 def overlatency_fits_tail(
     run: PerformanceRun | ComplianceRun, round: Round, detail: DetailLog
@@ -119,44 +117,30 @@ def overlatency_fits_tail(
     Source: LoadGen results.cc: overlatency_query_count; published rounds.
     """
     look = measured_log(run, "Server")
-    count, over = look.integer(keys.QUERY_COUNT), look.integer(keys.OVERLATENCY_COUNT)
-    limit = look.number(keys.TARGET_LATENCY)
-    p99 = look.number("result_99.00_percentile_latency_ns")
-    p999 = look.number("result_99.90_percentile_latency_ns")
-    if None in (count, over, limit, p99, p999):
+    figure = figures.TAIL
+    tail = figures.tail(run, look)
+    if tail is None:
         raise NotJudged
-    assert count is not None and over is not None and limit is not None
-    assert p99 is not None and p999 is not None
-    if count < 10_000 or p999 <= p99:
-        raise NotJudged
-    share = over / count
-    if limit <= p99 or limit >= p999:
-        # Outside the two percentiles only the side is known.
-        wrong = share < 0.0099 if limit < p99 else share > 0.00101
-        distance, expected = math.inf, "at least 1%" if limit < p99 else "at most 0.1%"
+    distance = tail.distance
+    if tail.expected is not None and distance is not None:
+        wrong, expected = not figure.holds(distance), f"about {tail.expected:.3%}"
     else:
-        expected_share = 10 ** (-2 - (limit - p99) / (p999 - p99))
-        distance = math.log10(max(share, 0.1 / count) / expected_share)
-        low, high = _TAIL_ROOM
-        wrong = not low <= distance <= high
-        expected = f"about {expected_share:.3%}"
+        # Outside the two percentiles only the side is known.
+        below = tail.limit <= tail.p99
+        wrong = tail.share < 0.0099 if below else tail.share > 0.00101
+        expected = "at least 1%" if below else "at most 0.1%"
     if wrong:
         yield Problem(
-            f"{quantity(over, 'query')} of {number(count)} ({share:.3%}) are over the limit of "
-            f"{quantity(limit / 1e6, 'ms')}; with p99 {quantity(p99 / 1e6, 'ms')} and p99.9 "
-            f"{quantity(p999 / 1e6, 'ms')} expected {expected}",
+            f"found {quantity(tail.over, 'query')} of {number(tail.count)} ({tail.share:.3%}) over the "
+            f"limit of {quantity(tail.limit / 1e6, 'ms')}; expected {expected}, with p99 "
+            f"{quantity(tail.p99 / 1e6, 'ms')} and p99.9 {quantity(tail.p999 / 1e6, 'ms')}",
             path=run.detail_path,
             line=detail.line(keys.OVERLATENCY_COUNT),
-            found=float(f"{share:.4g}"),
+            found=float(f"{tail.share:.4g}"),
             required=expected,
-            case="far" if abs(distance) > 2 else None,
-            evidence=look.evidence(
-                "log10(share over the limit) against the line from p99 to p99.9", "moderate"
-            ),
+            case="far" if distance is None or abs(distance) > 2 else None,
+            evidence=look.evidence(figure.formula, "moderate"),
         )
-
-
-_STEP = (0.05, 300.0)
 
 
 @rule("R137", WARNING)
@@ -172,21 +156,17 @@ def percentiles_in_proportion(
     Source: LoadGen results.cc: percentiles; published rounds.
     """
     look = measured_log(run, "SingleStream", "MultiStream", "Server")
-    count = look.integer(keys.QUERY_COUNT)
-    p95, p97, p99 = (
-        look.number(f"result_{p}_percentile_latency_ns") for p in ("95.00", "97.00", "99.00")
-    )
-    if count is None or count < 1000 or p95 is None or p97 is None or p99 is None or p97 <= p95:
+    figure = figures.STEP
+    ratio = figures.percentile_step(run, look)
+    if ratio is None:
         raise NotJudged
-    ratio = (p99 - p97) / (p97 - p95)
-    low, high = _STEP
-    if not low <= ratio <= high:
+    if not figure.holds(ratio):
         yield Problem(
-            f"the step from p97 to p99 is {number(ratio)} times the step from p95 to p97; expected "
-            f"{low:g} to {high:g}",
+            f"found a step from p97 to p99 that is {number(ratio)} times the step from p95 to p97; "
+            f"expected {figure.low:g} to {figure.high:g} times",
             path=run.detail_path,
-            line=detail.line("result_99.00_percentile_latency_ns"),
+            line=detail.line(keys.LATENCY.at(99)),
             found=float(f"{ratio:.4g}"),
-            required=[low, high],
-            evidence=look.evidence("(p99 - p97) / (p97 - p95)", "moderate"),
+            required=[figure.low, figure.high],
+            evidence=look.evidence(figure.formula, "moderate"),
         )

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from checker.audit.evidence import Look, near
-from checker.model import AccuracyRun, ComplianceRun, PerformanceRun, Run
+from checker.audit.evidence import Look, evidence, near
+from checker.model import AccuracyRun, ComplianceRun, ComplianceTest, PerformanceRun, Run
 from checker.parse.detail import DetailLog
-from checker.rule import ERROR, NOTE, NotJudged, Problem, rule
+from checker.parse.reading import File
+from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
 from checker.wording import number, pair, shown
 from schemas.round import Round
 
@@ -306,3 +307,66 @@ def _last_due(replay: Replay, count: int) -> tuple[float, float]:
     if not due.duration_ns:
         raise NotJudged
     return due.duration_ns, 0.0
+
+
+@rule(
+    "R207",
+    WARNING,
+    cases={"another scenario": ERROR},
+    needs={"file": "accuracy_log", "main": "result.performance"},
+)
+def token_test_order_replayed(
+    test: ComplianceTest, round: Round, file: File, main: PerformanceRun
+) -> Iterator[Problem]:
+    """The samples that TEST06 logged are the first that the seeds give for its scenario.
+
+    The submitted run's loaded set, and seq_id 0, 1, 2 … as the sample index seed draws them, in order
+    or in equal issue, under each of the C++ libraries. 142 of the 143 logs of v4.1 to v6.0 agree; one
+    of v5.1 has an order of its own. Error where the order is another scenario's.
+
+    Why: TEST06 is published without a detail log; the order of its samples says whose run it was.
+    Fix: run TEST06 again in the result's scenario and keep its own mlperf_log_accuracy.json.
+    Source: compliance test TEST06: its audit.config; LoadGen loadgen.cc, GenerateQueries.
+    """
+    if test.name != "TEST06" or (test.run is not None and test.run.detail):
+        raise NotJudged
+    from checker.audit import replayed
+
+    records = replayed.read_records(file)
+    replay = replayed.replay_of(main)
+    own = replay.facts.scenario
+    if len(replay.sets) != 1 or not records.pairs or file.size > _TOKEN_LOG_BYTES:
+        raise NotJudged
+    if replayed.has_test_order(replay, records.pairs, own):
+        return
+    other = next(
+        (
+            name
+            for name in ("Offline", "Server", "SingleStream")
+            if name != own and replayed.has_test_order(replay, records.pairs, name)
+        ),
+        None,
+    )
+    seq, index = min(records.pairs)
+    order = f"that of an {other} run" if other == "Offline" else f"that of a {other} run"
+    yield Problem(
+        f"found samples in an order that is {order if other else 'none of its scenario'} (seq_id "
+        f"{seq}: qsl_idx {index}); expected that of its seeds in {own}",
+        path=file.path,
+        line=records.line_of(seq),
+        found=other or "unknown",
+        required=own,
+        case="another scenario" if other else None,
+        evidence=evidence(
+            "qsl_idx of seq_id = the sample drawn from mt19937(sample index seed)",
+            "certain" if other else "moderate",
+            {
+                "records": len(records.pairs),
+                "sample_index_rng_seed": str(replay.facts.sample_index_seed),
+                "submitted run": main.detail_path,
+            },
+        ),
+    )
+
+
+_TOKEN_LOG_BYTES = 64 * 1024 * 1024

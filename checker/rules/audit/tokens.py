@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from checker import loadgen_keys as keys
+from checker.audit import figures
 from checker.audit.evidence import evidence
 from checker.audit.traces import ResultTrace
 from checker.consistency import exact_tokens_per_sample
@@ -69,13 +70,6 @@ def tokens_per_sample(result: Result, round: Round) -> Iterator[Problem]:
         )
 
 
-_LEAST_QUERIES = 500
-"""Fewer queries than this do not make a distribution."""
-
-
-_TOKEN_TIME = (0.93, 1.03)
-
-
 @rule("R132", WARNING, cases={"impossible": ERROR})
 def token_times_add_up(
     run: PerformanceRun | ComplianceRun, round: Round, detail: DetailLog
@@ -91,31 +85,23 @@ def token_times_add_up(
     Source: LoadGen results.cc: latency, TTFT and TPOT of every query; published v4.1 to v6.1.
     """
     look = measured_log(run, "Server")
-    count = look.integer(keys.QUERY_COUNT)
-    tokens = exact_tokens_per_sample(detail)
-    mean, first = look.number(keys.LATENCY.mean), look.number(keys.FIRST_TOKEN.mean)
-    each = look.number(keys.PER_TOKEN.mean)
-    if None in (count, tokens, mean, first, each):
+    figure = figures.TOKEN_TIME
+    ratio = figures.token_time(run, look)
+    if ratio is None:
         raise NotJudged
-    assert count is not None and tokens is not None and each is not None
-    assert mean is not None and first is not None
-    if count < _LEAST_QUERIES or tokens <= 1 or each <= 0:
-        raise NotJudged
-    ratio = (mean - first) / (each * (tokens - 1))
-    low, high = _TOKEN_TIME
-    if not low <= ratio <= high:
+    if not figure.holds(ratio):
         yield Problem(
-            f"mean latency less mean TTFT is {number(ratio)} times mean TPOT x (tokens per sample - "
-            f"1); expected {low:g} to {high:g}",
+            f"found mean latency - mean TTFT {number(ratio)} times mean TPOT x (tokens per sample - "
+            f"1); expected {figure.low:g} to {figure.high:g} times",
             path=run.detail_path,
             line=detail.line(keys.PER_TOKEN.mean),
             found=float(f"{ratio:.5g}"),
-            required=[low, high],
+            required=[figure.low, figure.high],
             case=None if 0.5 <= ratio <= 2 else "impossible",
             evidence=look.evidence(
-                "(mean latency - mean TTFT) / (mean TPOT x (tokens per sample - 1))",
+                figure.formula,
                 "moderate",
-                tokens_per_sample=float(f"{tokens:.8g}"),
+                tokens_per_sample=exact_tokens_per_sample(detail),
             ),
         )
 

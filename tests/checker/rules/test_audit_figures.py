@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from checker.replay import Library, LoadedSet, RunFacts, sample_indices
 from tests.conftest import Grow
 from tests.trees import GoodTree
 
@@ -81,6 +85,49 @@ def _answers_of_the_accuracy_run(tree: GoodTree) -> None:
     shutil.copyfile(place.accuracy_log, test)
 
 
+def _scaled_meter_log(tree: GoodTree) -> None:
+    path = tree.result("Offline").performance.parent / "ranging/spl.txt"
+    text = path.read_text()
+    path.write_text(
+        re.sub(r"Amps,([\d.]+)", lambda match: f"Amps,{float(match[1]) * 0.8:.6f}", text)
+    )
+
+
+def _verified(tree: GoodTree, place: str) -> None:
+    """The performance text of TEST01 names the logs that it compared."""
+    text = tree.root / tree.result("Offline").path / "TEST01/verify_performance.txt"
+    text.write_text(
+        f"loaded /home/x/results/{place}/performance/run_1/mlperf_log_detail.txt\n"
+        + text.read_text()
+    )
+
+
+def _in_test_order(tree: GoodTree, scenario: str) -> None:
+    """TEST06 of Server as it is published, without a detail log, in the order of a scenario."""
+    place = tree.result("Server")
+    test = tree.root / place.path / "TEST06"
+    shutil.rmtree(test / "performance")
+    text = place.detail.read_text()
+    values = {
+        key: json.loads(value)
+        for key, value in re.findall(r'"key": "([^"]+)", "value": (.+?), "time_ms"', text)
+    }
+    facts = dataclasses.replace(
+        RunFacts.from_log(values), scenario=scenario, permutation=False, expected_latency_ns=None,
+        samples_per_query=100 if scenario == "Offline" else 1, min_query_count=100,
+    )  # fmt: skip
+    loaded = LoadedSet(np.array(values["loaded_qsl_set"]), len(values["loaded_qsl_set"]))
+    order = sample_indices(facts, loaded, range(100), Library.GNU_11)
+    records = [
+        f'{{ "seq_id" : {seq}, "qsl_idx" : {index}, "data" : "00000000", "token_count" : 1 }}'
+        for seq, index in enumerate(order.tolist())
+    ]
+    log = test / "accuracy/mlperf_log_accuracy.json"
+    log.write_text("[\n" + ",\n".join(records) + "\n]\n")
+
+
+POWER: dict[str, Any] = {**EDGE, "power": True}
+
 BREAKS: dict[str, list[tuple[dict[str, Any], Callable[[GoodTree], None], str]]] = {
     "R132": [(TOKENS, _scaled("Server", "result_time_to_output_token_mean", 0.4), "Server")],
     "R133": [(TOKENS, _scaled("Server", "result_token_throughput", 1.3), "Server")],
@@ -89,9 +136,15 @@ BREAKS: dict[str, list[tuple[dict[str, Any], Callable[[GoodTree], None], str]]] 
     "R136": [(VISION, _none_over, "Server")],
     "R137": [(EDGE, _flat_tail, "SingleStream")],
     "R138": [(EDGE, _slow_accuracy_run, "SingleStream")],
+    "R139": [(POWER, _scaled_meter_log, "Offline/performance/power")],
     "R308": [(EDGE, _scaled_copy, "SingleStream")],
     "R309": [(EDGE, _answers_of_the_accuracy_run, "Offline/TEST01")],
     "R316": [(TOKENS, _scaled("Offline", "result_tokens_per_second", 1.4), "")],
+}
+
+BREAKS_APART = {
+    "R207": "test_token_test_is_of_its_own_scenario",
+    "R317": "test_a_verification_text_is_of_its_own_runs",
 }
 
 
@@ -105,6 +158,45 @@ def test_one_change_is_one_finding(rule: str, grow: Grow) -> None:
         assert finding.rule == rule and finding.evidence is not None
         assert f"/{where}" in f"/{finding.path}", finding
         assert finding.results, finding
+
+
+def test_a_verification_text_is_of_its_own_runs(grow: Grow) -> None:
+    tree = grow(**EDGE)
+    own = "/".join(tree.result("Offline").path.split("/")[-3:])
+    _verified(tree, own)
+    assert tree.check(audit=True, select=("R317",)).findings == []
+    for place, what in (
+        (own.replace("Offline", "server"), "found a path of the scenario Server"),
+        (own.replace("yolo-99", "resnet"), "found a path of the benchmark"),
+    ):
+        _verified(tree, place)
+        (finding,) = tree.check(audit=True, select=("R317",)).findings
+        assert what in finding.message and finding.severity == "error"
+        text = tree.root / str(finding.path)
+        text.write_text("".join(text.read_text().splitlines(keepends=True)[1:]))
+
+
+@pytest.mark.parametrize(
+    ("order", "severity"), [("Server", None), ("Offline", "error"), ("unknown", "warning")]
+)
+def test_token_test_is_of_its_own_scenario(order: str, severity: str | None, grow: Grow) -> None:
+    tree = grow(**TOKENS)
+    _in_test_order(tree, "Server" if order == "unknown" else order)
+    if order == "unknown":
+        log = tree.root / tree.result("Server").path / "TEST06/accuracy/mlperf_log_accuracy.json"
+        log.write_text(log.read_text().replace('"seq_id" : 5,', '"seq_id" : 105,'))
+    found = tree.check(audit=True, select=("R207",)).findings
+    assert [finding.severity for finding in found] == ([severity] if severity else [])
+
+
+def test_an_accuracy_text_that_contradicts_itself_is_an_error_of_an_audit(grow: Grow) -> None:
+    tree = grow(**VISION)
+    text = tree.result("Offline").accuracy_text
+    changed = re.sub(r"good=\d+", "good=1234", text.read_text())
+    text.write_text(changed if "good=" in changed else "good=1234, total=50000\n" + changed)
+    for audit, severity in ((False, "warning"), (True, "error")):
+        (finding,) = tree.check(audit=audit, select=("A123",)).findings
+        assert finding.severity == severity
 
 
 def test_a_copy_names_both_and_blames_none(grow: Grow) -> None:

@@ -1,0 +1,54 @@
+"""Family R: the meter's settings against its readings in the ranging run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from checker.audit import figures
+from checker.audit.evidence import evidence
+from checker.model import Result
+from checker.parse.documents import Document
+from checker.rule import ERROR, NotJudged, Problem, rule
+from checker.wording import pair
+from schemas.round import Round
+
+_NEAR = 1e-3
+
+
+@rule("R139", ERROR, needs={"server": "performance.power.server", "ranging": "ranging.power"})
+def ranges_as_read(
+    result: Result, round: Round, server: Document, ranging: object
+) -> Iterator[Problem]:
+    """The meter's ranges follow from the readings of the ranging run.
+
+    The volts are the greatest reading, the amperes 1 or 1.1 times the greatest. Equal to six digits in
+    all 40 measurements of v2.1 to v4.1 with a meter of one channel; found in v4.1, verified on v2.1,
+    v3.0 and v3.1.
+
+    Why: the power server reads the ranging run's samples and sets the meter from them; readings that
+    were scaled later no longer fit what server.json logged.
+    Fix: use spl.txt and server.json as the power server wrote them.
+    Source: power_measurement.adoc, "Ranging"; server.json: SR,A and SR,V before the measured run.
+    """
+    found = figures.ranges(result)
+    if not found:
+        raise NotJudged
+    for one in found:
+        factors = figures.RANGE_FACTORS if one.command == "SR,A" else (1.0,)
+        if any(abs(one.ratio / factor - 1) <= _NEAR for factor in factors):
+            continue
+        unit = "A" if one.command == "SR,A" else "V"
+        set_to, greatest = pair(one.set_to, one.greatest, unit)
+        times = " or ".join(f"{factor:g}" for factor in factors)
+        yield Problem(
+            f"found a range of {set_to} set before the run; expected {times} times {greatest}, the "
+            "greatest reading of the ranging run",
+            path=server.path,
+            found=one.set_to,
+            required=one.greatest,
+            evidence=evidence(
+                figures.CURRENT_RANGE.formula,
+                "high",
+                {one.command: one.set_to, "greatest reading": one.greatest, "ratio": one.ratio},
+            ),
+        )
