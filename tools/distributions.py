@@ -55,7 +55,7 @@ def corpora(names: list[str]) -> Iterator[tuple[str, Path]]:
 
 def results_of(place: Path, round: Round) -> Iterator[Result]:
     """Every result of one corpus."""
-    with opened(place, True) as (folder, _):
+    with opened(place) as (folder, _):
         listing = list_tree(folder)
         for plan in discover(listing, round, locate(folder, listing)).results:
             yield load_result(plan, round)
