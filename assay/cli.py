@@ -234,6 +234,11 @@ def _output_options(parser: argparse.ArgumentParser) -> None:
         "--prefix", default="", metavar="PATH",
         help="for github and sarif: path of TREE in the repository",
     )  # fmt: skip
+    parser.add_argument(
+        "--repo-url", metavar="URL",
+        help="for html and xlsx: address of TREE, so that findings and results link to their files, "
+        "e.g. https://github.com/OWNER/NAME/blob/main",
+    )  # fmt: skip
     parser.add_argument("--quiet", action="store_true", help="print one line only")
     parser.add_argument(
         "--verbose", action="store_true", help="list every location of every finding"
@@ -411,7 +416,12 @@ def _data(options: argparse.Namespace) -> dict[str, str]:
 def _formats(options: argparse.Namespace) -> list[tuple[Path | None, str]]:
     """Where to write what; raises Usage before any work is done."""
     import reports
+    from reports import links
 
+    try:
+        links.repository(options.repo_url)
+    except reports.ReportError as error:
+        raise Usage(f"--repo-url: {error}") from error
     if options.format is not None and options.format not in reports.FORMATS:
         raise Usage(
             f"unknown format {options.format!r}; the formats are {', '.join(reports.FORMATS)}"
@@ -433,6 +443,10 @@ def _formats(options: argparse.Namespace) -> list[tuple[Path | None, str]]:
     return pairs
 
 
+_LINKING = frozenset({"html", "xlsx"})
+"""The formats whose ``render`` takes ``repository``, the address of the tree."""
+
+
 def _deliver(
     report: Report, options: argparse.Namespace, pairs: list[tuple[Path | None, str]]
 ) -> None:
@@ -450,6 +464,8 @@ def _deliver(
             extra = {"quiet": options.quiet, "verbose": options.verbose}
         elif format in ("github", "sarif"):
             extra = {"prefix": options.prefix}
+        elif format in _LINKING and options.repo_url:
+            extra = {"repository": options.repo_url}
         try:
             rendered = reports.render(report, format, **extra)
         except reports.ReportError as error:

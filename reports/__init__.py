@@ -48,8 +48,9 @@ def render(report: Report, format: str, **options: Any) -> bytes | str:
     """The report in one of ``FORMATS``: bytes for json and xlsx, text for the others.
 
     Options depend on the format and are those of its module's ``render``, for example
-    ``width=100, colour=False, verbose=True, quiet=False`` for terminal, ``ids_file=PATH`` and
-    ``repository=URL`` for xlsx, ``prefix="submission"`` for sarif and github.
+    ``width=100, colour=False, verbose=True, quiet=False`` for terminal, ``ids_file=PATH`` for
+    xlsx, ``repository=URL`` (the address of the tree) for xlsx and html, ``prefix="submission"``
+    for sarif and github.
     """
     if format not in FORMATS:
         raise ReportError(f"unknown format {format!r}; the formats are {', '.join(FORMATS)}")

@@ -32,6 +32,19 @@ def benchmark_of(result: Result) -> str:
     return result.benchmark or result.directory
 
 
+_SCENARIOS = {
+    "".join(c for c in name.lower() if c.isalpha()): name
+    for name in ("SingleStream", "MultiStream", "Server", "Offline", "Interactive")
+}
+
+
+def scenario_of(result: Result) -> str:
+    """The scenario in its canonical spelling, or as the folder has it where it is none of the five."""
+    return _SCENARIOS.get(
+        "".join(c for c in result.scenario.lower() if c.isalpha()), result.scenario
+    )
+
+
 def title_of(result: Result) -> str:
     """The result in one line."""
     return (
@@ -225,6 +238,11 @@ def gate_text(score: AccuracyScore) -> str:
     return " and ".join(parts)
 
 
+def gated(score: AccuracyScore) -> bool:
+    """Whether a gate applies to the score: the open division states accuracy and has none."""
+    return score.passed is not None and (score.target is not None or score.limit is not None)
+
+
 def margin(score: AccuracyScore) -> float | None:
     """By how much the score clears the nearer gate, relative to it; below zero it fails."""
     margins = []
@@ -236,9 +254,9 @@ def margin(score: AccuracyScore) -> float | None:
 
 
 def tightest(result: Result) -> tuple[AccuracyScore, float] | None:
-    """The accuracy score with the smallest margin to its gate."""
-    gated = [(score, m) for score in result.accuracy if (m := margin(score)) is not None]
-    return min(gated, key=lambda pair: pair[1]) if gated else None
+    """The accuracy score with the smallest margin to a gate that applies to it."""
+    margins = [(s, m) for s in result.accuracy if gated(s) and (m := margin(s)) is not None]
+    return min(margins, key=lambda pair: pair[1]) if margins else None
 
 
 def not_applied(report: Report) -> list[tuple[str, int]]:
@@ -248,6 +266,56 @@ def not_applied(report: Report) -> list[tuple[str, int]]:
         for rule in result.rules_not_applied:
             counts[rule] = counts.get(rule, 0) + 1
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+@dataclass(frozen=True)
+class Unapplied:
+    """What of one family of rules was not applied: to no result, and to some results only."""
+
+    family: str
+    rules: int
+    nowhere: list[str]
+    partly: list[tuple[str, int]]
+    reason: str
+
+    @property
+    def words(self) -> str:
+        """The rules that were applied to no result, in one line; empty where there are none."""
+        if not self.nowhere:
+            return ""
+        if len(self.nowhere) == self.rules:
+            return f"{self.family} ({figures.plural(self.rules, 'rule')}): {self.reason}"
+        shown = ", ".join(self.nowhere)
+        return (
+            f"{self.family}: {len(self.nowhere):,} of {self.rules:,} rules ({shown}): {self.reason}"
+        )
+
+
+def unapplied(report: Report) -> list[Unapplied]:
+    """The rules that were not applied to every result, by family in the order of the rules."""
+    counts = dict(not_applied(report))
+    families: dict[str, list[str]] = {}
+    for rule in report.rules:
+        families.setdefault(rule.family, []).append(rule.id)
+    known = {rule.id for rule in report.rules}
+    families["other"] = [rule for rule in counts if rule not in known]
+    reasons = {
+        "power": (all(r.power is None for r in report.results), "no result has power"),
+        "network division": (
+            all(r.division != "network" for r in report.results),
+            "no result is in the network division",
+        ),
+    }
+    found = []
+    for family, rules in families.items():
+        nowhere = [rule for rule in rules if counts.get(rule) == len(report.results)]
+        partly = [(rule, counts[rule]) for rule in rules if counts.get(rule, 0) > 0]
+        partly = [(rule, count) for rule, count in partly if count < len(report.results)]
+        holds, reason = reasons.get(family, (False, ""))
+        if nowhere or partly:
+            words = reason if holds else "what they check is in no result"
+            found.append(Unapplied(family, len(rules), nowhere, partly, words))
+    return found
 
 
 def accelerators(result: Result) -> float | None:

@@ -1,29 +1,50 @@
-"""The report as one HTML file: no network, no other files, usable without JavaScript."""
+"""The report as one HTML file: no network, no other files, usable without JavaScript.
+
+Of a report with very many results, the details of the valid ones are compressed, and the page's
+script unpacks them when one is opened; without JavaScript those are not shown.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import base64
+import gzip
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from reports import arrange, figures, pictures
-from reports.escape import NAME_LIMIT, html_text
+from reports import accelerators, arrange, figures, links, margins, pictures
+from reports.escape import NAME_LIMIT, html_text, visible
 from reports.page import asset, environment, policy_hash
-from schemas.report import Finding, Report, Result, RunFacts
+from schemas.report import SEVERITIES, Finding, Report, Result, RunFacts
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
 # A page that nobody can open helps nobody: what is over these counts is counted, and the JSON
 # report has all of it.
-PLACES_PER_RULE = 200
+FINDINGS = 3000
+PACKED_ABOVE = 300
 FINDINGS_PER_RESULT = 40
-SETTINGS_PER_RUN = 60
+SETTINGS_PER_RESULT = 60
 
-_NOT_LATENCY = ("min", "mean", "max")
+WHOLE_TREE = "whole tree"
+_KINDS = {
+    "latency": "Query latency",
+    "ttft": "Time to first token",
+    "tpot": "Time per output token",
+}
+_CLOSING = re.compile(r"</(?:td|th|tr|li|dt|dd|option)>\s*")
 
 
-def render(report: Report) -> str:
-    """The report as one self-contained HTML document."""
+def render(report: Report, *, repository: str | None = None) -> str:
+    """The report as one self-contained HTML document.
+
+    ``repository`` is the address below which the tree's files are, for example
+    ``https://github.com/mlcommons/inference_results_v5.1/blob/main``: each finding and result then
+    links to its file. Raises ReportError where it is no such address.
+    """
     from markupsafe import Markup
 
     env = environment()
@@ -42,105 +63,239 @@ def render(report: Report) -> str:
         count=lambda value: f"{value:,}",
         picture=Markup,
     )
-    page = _Page(report)
     html = env.get_template("report.html").render(
         report=report,
-        page=page,
+        page=_Page(report, links.repository(repository)),
         arrange=arrange,
         figures=figures,
         pictures=pictures,
+        links=links,
+        findings_limit=FINDINGS_PER_RESULT,
         style=Markup(style),
         script=Markup(script),
         style_hash=policy_hash(style),
         script_hash=policy_hash(script),
-        places_limit=PLACES_PER_RULE,
-        findings_limit=FINDINGS_PER_RESULT,
     )
-    return f"{html.rstrip()}\n"
+    # HTML allows these end tags to be left out: a tenth of a large report. All text is escaped, so
+    # that nothing else looks like one.
+    return _CLOSING.sub("", f"{html.rstrip()}\n")
 
 
-def _percent(fraction: float | None) -> float | None:
-    """A percentile in percent: the round states a fraction, logs state percent."""
-    return None if fraction is None else round(fraction * 100 if fraction <= 1 else fraction, 4)
+class _Choices:
+    """The filters of one table: the values of each, and where a row's values are among them."""
+
+    def __init__(self, values: dict[str, Iterable[str]]) -> None:
+        self.values = {
+            name: list(dict.fromkeys(visible(value, NAME_LIMIT) for value in of))
+            for name, of in values.items()
+        }
+        self._index = {
+            name: {value: str(n) for n, value in enumerate(of)} for name, of in self.values.items()
+        }
+
+    def key(self, **of: Iterable[str]) -> str:
+        """A row's values as the script reads them: ``0|3|1,2``, a part for each filter."""
+        return "|".join(
+            ",".join(index[visible(value, NAME_LIMIT)] for value in of[name])
+            for name, index in self._index.items()
+        )
 
 
+@dataclass(frozen=True)
+class _Found:
+    """A finding as a row of the table."""
+
+    finding: Finding
+    anchor: str
+    severity: str
+    submitters: list[str]
+    benchmarks: list[str]
+    results: list[Result]
+
+    @property
+    def unsaid(self) -> list[tuple[str, str]]:
+        """What was found and expected, where the message is not "found X; expected Y" itself."""
+        if "expected" in self.finding.message:
+            return []
+        pairs = (("found", self.finding.found), ("expected", self.finding.required))
+        return [(name, text) for name, value in pairs if (text := figures.shown(value))]
+
+
+@dataclass
 class _Tally:
-    """Counts of one group of results."""
+    """Counts of one submitter or benchmark: its results, and the findings that concern them."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.results = self.valid = self.invalid = 0
-        self._errors: set[int] = set()
-        self._warnings: set[int] = set()
+    name: str
+    valid: int = 0
+    invalid: int = 0
+    error: int = 0
+    warning: int = 0
+    note: int = 0
+    waived: int = 0
 
-    def add(self, result: Result, findings: Sequence[Finding]) -> None:
-        self.results += 1
-        self.valid += result.status == "valid"
-        self.invalid += result.status == "invalid"
-        # One finding on a system description belongs to many results and is still one.
-        for finding in findings:
-            if finding.waived is None and finding.severity == "error":
-                self._errors.add(id(finding))
-            elif finding.waived is None and finding.severity == "warning":
-                self._warnings.add(id(finding))
 
-    @property
-    def errors(self) -> int:
-        return len(self._errors)
+@dataclass(frozen=True)
+class _Times:
+    """One kind of latency of a run."""
 
-    @property
-    def warnings(self) -> int:
-        return len(self._warnings)
+    name: str
+    bound: margins.Bound | None
+    cells: dict[str, tuple[str, bool]]
+    picture: str
 
 
 class _Page:
-    """What the template shows, computed once. Results and rules get numbers as anchors, so that
-    no text of a submission ever stands in an address."""
+    """What the template shows, computed once."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, repository: str | None) -> None:
         self.report = report
+        self.repository = repository
+        self.anchors = links.Anchors(report)
         attached = arrange.Attached(report)
+        self._attached = {result.key: attached.of(result) for result in report.results}
         self.loose = attached.loose
-        self.findings = [attached.of(result) for result in report.results]
-        self.number = {id(result): n for n, result in enumerate(report.results)}
         self.groups = arrange.by_rule(report)
-        self.rule_number = {group.rule: n for n, group in enumerate(self.groups)}
         self.systems = arrange.by_system(report)
-        self.not_applied = arrange.not_applied(report)
+        self.unapplied = arrange.unapplied(report)
         self.causes = arrange.causes(report)
+        self.packing = len(report.results) > PACKED_ABOVE
+        self._bodies: list[str] = []
+        self._families: dict[str, set[str]] = {}
+        for rule in report.rules:
+            self._families.setdefault(rule.family, set()).add(rule.id)
+        self._fixes = {rule.id: rule.fix for rule in report.rules}
+        self.narrowed = arrange.selection_text(report)
         self.verdict = arrange.verdict_text(report).removeprefix("SUMMARY: ")
+        self.invalid = [r for r in report.results if r.status == "invalid"]
+        self.found = self._found()
+        self.shown = sorted(self.found, key=lambda f: _SEVERITIES.index(f.severity))[:FINDINGS]
         self.tallies = {
-            "Division": self._tally(lambda r: r.division),
-            "Category": self._tally(lambda r: r.category or "unknown"),
-            "Submitter": self._tally(lambda r: r.submitter),
-            "Benchmark": self._tally(arrange.benchmark_of),
+            "submitter": self._tally(lambda r: r.submitter, lambda f: f.submitters),
+            "benchmark": self._tally(arrange.benchmark_of, lambda f: f.benchmarks),
         }
         self.choices = {
-            "division": sorted({r.division for r in report.results}),
-            "category": sorted({r.category or "unknown" for r in report.results}),
-            "scenario": sorted({r.scenario for r in report.results}),
+            "results": self._result_choices(),
+            "findings": _Choices(
+                {
+                    "severity": (
+                        s for s in _SEVERITIES if any(f.severity == s for f in self.found)
+                    ),
+                    "rule": sorted({finding.rule for finding in report.findings}),
+                    "submitter": sorted({name for f in self.found for name in f.submitters}),
+                    "benchmark": sorted({name for f in self.found for name in f.benchmarks}),
+                }
+            ),
         }
-        self.comparisons = _comparisons(report)
+        self.comparisons = accelerators.comparisons(report)
+        self.margins = margins.pictures(report)
 
-    def _tally(self, key: Callable[[Result], str]) -> list[_Tally]:
+    def pack(self, body: str) -> int:
+        """Keep the details of a result for ``packed``; their number there."""
+        self._bodies.append(_CLOSING.sub("", body))
+        return len(self._bodies) - 1
+
+    def packed(self) -> str:
+        """The kept details: base64 of gzip of a JSON list of HTML texts."""
+        data = json.dumps(self._bodies, ensure_ascii=False).encode("utf-8", "replace")
+        return base64.b64encode(gzip.compress(data, 6, mtime=0)).decode("ascii")
+
+    def _found(self) -> list[_Found]:
+        by_key = {result.key: result for result in self.report.results}
+        found = []
+        for finding in self.report.findings:
+            results = [by_key[key] for key in finding.results if key in by_key]
+            about = finding.subject
+            submitters = {r.submitter for r in results} | {about.submitter or ""} - {""}
+            benchmarks = {arrange.benchmark_of(r) for r in results}
+            if about.benchmark and not results:
+                benchmarks = {about.benchmark}
+            found.append(
+                _Found(
+                    finding,
+                    self.anchors.finding(finding),
+                    "waived" if finding.waived else finding.severity,
+                    sorted(submitters) or [WHOLE_TREE],
+                    sorted(benchmarks),
+                    results,
+                )
+            )
+        return found
+
+    def _result_choices(self) -> _Choices:
+        results = self.report.results
+        return _Choices(
+            {
+                "verdict": [s for s in ("valid", "invalid") if any(r.status == s for r in results)],
+                "submitter": sorted({r.submitter for r in results}),
+                "benchmark": sorted({arrange.benchmark_of(r) for r in results}),
+                "scenario": sorted({arrange.scenario_of(r) for r in results}),
+                "division": sorted({r.division for r in results}),
+                "category": sorted({r.category or "unknown" for r in results}),
+            }
+        )
+
+    def result_key(self, result: Result) -> str:
+        """A result's place among the filters' values."""
+        return self.choices["results"].key(
+            verdict=[result.status],
+            submitter=[result.submitter],
+            benchmark=[arrange.benchmark_of(result)],
+            scenario=[arrange.scenario_of(result)],
+            division=[result.division],
+            category=[result.category or "unknown"],
+        )
+
+    def finding_key(self, found: _Found) -> str:
+        """A finding's place among the filters' values."""
+        return self.choices["findings"].key(
+            severity=[found.severity],
+            rule=[found.finding.rule],
+            submitter=found.submitters,
+            benchmark=found.benchmarks,
+        )
+
+    def _tally(
+        self, of: Callable[[Result], str], about: Callable[[_Found], list[str]]
+    ) -> list[_Tally]:
         tallies: dict[str, _Tally] = {}
-        for result, findings in zip(self.report.results, self.findings, strict=True):
-            tallies.setdefault(key(result), _Tally(key(result))).add(result, findings)
-        return [tallies[name] for name in sorted(tallies)]
+        for result in self.report.results:
+            tally = tallies.setdefault(of(result), _Tally(of(result)))
+            setattr(tally, result.status, getattr(tally, result.status) + 1)
+        for found in self.found:
+            for name in about(found):
+                tally = tallies.setdefault(name, _Tally(name))
+                setattr(tally, found.severity, getattr(tally, found.severity) + 1)
+        return sorted(
+            tallies.values(), key=lambda t: (-t.invalid, -t.error, -t.warning, t.name.casefold())
+        )
 
-    @staticmethod
-    def key(result: Result) -> int:
-        """What ``number`` knows a result by: two results may be equal in all they hold."""
-        return id(result)
+    def spread(self) -> str:
+        """How many results each division and category has, as words."""
+        counts: dict[str, int] = {}
+        for result in self.report.results:
+            name = f"{result.division} {result.category or 'unknown category'}"
+            counts[name] = counts.get(name, 0) + 1
+        return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))
 
     def of(self, result: Result) -> list[Finding]:
-        """The findings of a result."""
-        return self.findings[self.number[id(result)]]
+        """The findings of a result, errors first."""
+        return sorted(
+            self._attached[result.key],
+            key=lambda f: (f.waived is not None, SEVERITIES.index(f.severity)),
+        )
 
     def counts(self, result: Result) -> dict[str, int]:
         """How many standing findings of each severity a result has."""
-        standing = [f.severity for f in self.of(result) if f.waived is None]
-        return {s: standing.count(s) for s in ("error", "warning", "note")}
+        standing = [f.severity for f in self._attached[result.key] if f.waived is None]
+        return {s: standing.count(s) for s in SEVERITIES}
+
+    def fix_of(self, rule: str) -> str | None:
+        """The fix that a rule states for all its findings."""
+        return self._fixes.get(rule)
+
+    def file(self, path: str | None, line: int | None = None) -> str | None:
+        """The address of a file of the tree; None where no repository was given."""
+        return links.file(self.repository, path, line)
 
     @staticmethod
     def margin_text(result: Result) -> str:
@@ -149,61 +304,77 @@ class _Page:
         return "" if tightest is None else f"{tightest[1] * 100:+.2f} %"
 
     @staticmethod
-    def latencies(result: Result, run: RunFacts) -> list[tuple[str, str, dict[str, float]]]:
-        """For each kind of latency of a run: its name, its picture, and min, mean, max."""
-        limits = result.limits
-        at = _percent(limits.percentile) if limits else None
-        # Where tokens are limited the whole query's latency is not.
-        tokens = limits is not None and (limits.ttft_ms or limits.tpot_ms)
-        bound = limits.target_latency_ns if limits is not None and not tokens else None
-        kinds = [
-            ("Query latency", run.latency_ns, _whole(bound)),
-            ("Time to first token", run.ttft_ns, _from_ms(limits.ttft_ms if limits else None)),
-            ("Time per output token", run.tpot_ns, _from_ms(limits.tpot_ms if limits else None)),
-        ]
+    def times(result: Result, run: RunFacts) -> list[_Times]:
+        """Each kind of latency of a run: its figures as text, which are over the limit, a picture."""
+        bounds = margins.bounds(result, run)
         shown = []
-        for name, values, limit in kinds:
-            picture = pictures.latency(values, limit, at, name)
-            rest = {key: values[key] for key in _NOT_LATENCY if key in values}
-            if picture or rest:
-                asked = f"{name}, limit {figures.nanoseconds(limit)}" if limit else name
-                if limit and at is not None:
-                    asked += f" at p{at:g}"
-                shown.append((asked, picture, rest))
+        for kind, name in _KINDS.items():
+            values, bound = margins.times(run, kind), bounds.get(kind)
+            cells = {
+                f"p{p:g}": (figures.nanoseconds(value), pictures.over(p, value, bound))
+                for p, value in pictures.percentiles(values)
+            }
+            for key in ("min", "mean", "max"):
+                if key in values:
+                    cells[key] = (figures.nanoseconds(values[key]), False)
+            if cells:
+                shown.append(_Times(name, bound, cells, pictures.latency(values, bound)))
         return shown
 
     @staticmethod
-    def settings(run: RunFacts) -> list[tuple[str, str]]:
-        """The settings of a run that fit on the page."""
-        items = [(key, figures.shown(value)) for key, value in sorted(run.settings.items())]
-        if len(items) > SETTINGS_PER_RUN:
-            rest = len(items) - SETTINGS_PER_RUN
-            items = [*items[:SETTINGS_PER_RUN], ("…", f"{rest:,} more in the JSON report")]
-        return items
+    def columns(times: Sequence[_Times]) -> list[str]:
+        """The figures that any of the kinds has, in order."""
+        return list(dict.fromkeys(name for each in times for name in each.cells))
+
+    @staticmethod
+    def settings(result: Result) -> tuple[list[RunFacts], list[tuple[str, list[str]]]]:
+        """The runs that state settings, and each setting's value in each of them.
+
+        One value stands for all runs that agree on it.
+        """
+        runs = [run for run in result.runs if run.settings]
+        names = list(dict.fromkeys(name for run in runs for name in sorted(run.settings)))
+        rows = []
+        for name in names[:SETTINGS_PER_RESULT]:
+            values = [figures.shown(run.settings.get(name)) for run in runs]
+            rows.append((name, values[:1] if len(set(values)) == 1 else values))
+        if len(names) > SETTINGS_PER_RESULT:
+            rest = len(names) - SETTINGS_PER_RESULT
+            rows.append(("…", [f"{rest:,} more in the JSON report"]))
+        return runs, rows
 
     @staticmethod
     def limits(result: Result) -> list[tuple[str, str]]:
-        """The round's limits for a result, as words."""
+        """The round's limits for a result, as words; those on latency as far as they apply."""
         limits = result.limits
         if limits is None:
             return []
-        shown: list[tuple[str, str | None]] = [
-            (
-                "Latency limit",
-                None if limits.ttft_ms or limits.tpot_ms else _ns(limits.target_latency_ns),
-            ),
-            ("TTFT limit", None if limits.ttft_ms is None else f"{limits.ttft_ms:g} ms"),
-            ("TPOT limit", None if limits.tpot_ms is None else f"{limits.tpot_ms:g} ms"),
-            ("Percentile", None if limits.percentile is None else f"p{_percent(limits.percentile):g}"),
-            (
-                "Min. duration",
-                None if limits.min_duration_ms is None
-                else figures.seconds(limits.min_duration_ms / 1000),
-            ),
-            ("Min. queries", _count(limits.min_query_count)),
-            ("Min. samples per query", _count(limits.min_samples_per_query)),
-        ]  # fmt: skip
-        return [(name, value) for name, value in shown if value is not None]
+        bounds: dict[str, margins.Bound] = {}
+        for run in result.runs:
+            bounds |= margins.bounds(result, run)
+        shown = [
+            (f"{name} limit", f"{figures.nanoseconds(bound.limit)} at p{bound.percentile:g}")
+            for kind, name in _KINDS.items()
+            if (bound := bounds.get(kind)) is not None
+        ]
+        if limits.min_duration_ms is not None:
+            shown.append(("Min. duration", figures.seconds(limits.min_duration_ms / 1000)))
+        if limits.min_query_count is not None:
+            shown.append(("Min. queries", f"{limits.min_query_count:,}"))
+        if limits.min_samples_per_query is not None:
+            shown.append(("Min. samples per query", f"{limits.min_samples_per_query:,}"))
+        return shown
+
+    def rules_not_applied(self, result: Result) -> str:
+        """The rules that were not applied to a result: many of a family as a count, others by id."""
+        left = set(result.rules_not_applied)
+        parts = []
+        for family, rules in self._families.items():
+            absent = rules & left
+            if len(absent) > 8:
+                parts.append(f"{family} ({len(absent)} of {len(rules)})")
+                left -= absent
+        return ", ".join([*sorted(left), *parts])
 
     @staticmethod
     def evidence(finding: Finding) -> tuple[list[str], list[tuple[str, list[str]]]]:
@@ -220,47 +391,4 @@ class _Page:
         return [], [(key, [figures.shown(value)]) for key, value in list(items.items())[:40]]
 
 
-class _Comparison:
-    """Valid results of one benchmark, scenario and division, per accelerator."""
-
-    def __init__(self, division: str, benchmark: str, scenario: str, unit: str) -> None:
-        self.division, self.benchmark = division, benchmark
-        self.scenario, self.unit = scenario, unit
-        self.rows: list[tuple[float, float, Result]] = []
-
-
-def _comparisons(report: Report) -> list[_Comparison]:
-    """Throughput per accelerator, best first, wherever two systems can be compared.
-
-    Latencies are left out: more accelerators do not divide them.
-    """
-    groups: dict[tuple[str, str, str, str], _Comparison] = {}
-    for result in report.results:
-        count = arrange.accelerators(result)
-        if result.status != "valid" or result.metric is None or not count:
-            continue
-        if not result.metric.unit.endswith("/s"):
-            continue
-        scenario = result.scenario.casefold()
-        key = (result.division, arrange.benchmark_of(result), scenario, result.metric.unit)
-        group = groups.setdefault(key, _Comparison(key[0], key[1], result.scenario, key[3]))
-        group.rows.append((result.metric.value / count, count, result))
-    for group in groups.values():
-        group.rows.sort(key=lambda row: (-row[0], row[2].path))
-    return [groups[key] for key in sorted(groups) if len(groups[key].rows) > 1]
-
-
-def _whole(value: int | None) -> float | None:
-    return None if value is None else float(value)
-
-
-def _from_ms(value: float | None) -> float | None:
-    return None if value is None else value * 1e6
-
-
-def _ns(value: int | None) -> str | None:
-    return None if value is None else figures.nanoseconds(value)
-
-
-def _count(value: int | None) -> str | None:
-    return None if value is None else f"{value:,}"
+_SEVERITIES = (*SEVERITIES, "waived")

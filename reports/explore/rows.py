@@ -89,10 +89,6 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 COLUMNS: tuple[str, ...] = tuple(f.name for f in msgspec.structs.fields(Row))
 
-_SCENARIOS = {
-    "".join(c for c in name.lower() if c.isalpha()): name
-    for name in ("SingleStream", "MultiStream", "Server", "Offline", "Interactive")
-}
 _JOULES = {"millijoules": 1000.0, "joules": 1.0}
 
 
@@ -142,7 +138,7 @@ def _row(
     limits = result.limits
     comparing = [
         result.benchmark or result.directory,
-        _scenario(result.scenario),
+        arrange.scenario_of(result),
         "latency" if latency is not None else _unit_kind(unit),
         *(
             f"{g.metric} {g.factor or 1:g} × {g.reference:g}"
@@ -166,7 +162,7 @@ def _row(
         system=result.system,
         benchmark=result.benchmark or result.directory,
         directory=result.directory,
-        scenario=_scenario(result.scenario),
+        scenario=arrange.scenario_of(result),
         status=result.status,
         availability=_availability(described.get("status")),
         accelerator=device.label if device is not None else None,
@@ -217,10 +213,6 @@ def _spellings(names: Iterable[str]) -> dict[str, str]:
         key: min(spelled, key=lambda name: (-spelled[name], name))
         for key, spelled in counts.items()
     }
-
-
-def _scenario(name: str) -> str:
-    return _SCENARIOS.get("".join(c for c in name.lower() if c.isalpha()), name)
 
 
 def _text(value: object) -> str | None:

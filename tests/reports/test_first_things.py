@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 import reports
-from reports import arrange
+from reports import arrange, margins
 from reports.to_html import _Page
-from schemas.report import Finding, Limits, RunFacts, Selection, Subject
+from schemas.report import AccuracyScore, Finding, Limits, RunFacts, Selection, Subject
 from tests.reports.samples import report, result, varied
 
 
@@ -52,18 +52,43 @@ def test_a_group_counts_each_severity() -> None:
 
 def test_a_percentile_over_its_limit_is_red() -> None:
     """The round states the percentile as a fraction, the log in percent."""
-    run = RunFacts("performance", "p", latency_ns={"50.00": 1e6, "99.00": 9e6})
+    values = {"50.00": 1e6, "99.00": 9e6, "99.90": 9.5e6}
+    run = RunFacts("performance", "p", latency_ns=values)
     limited = result(limits=Limits(target_latency_ns=5_000_000, percentile=0.99), runs=[run])
-    ((name, picture, _),) = _Page.latencies(limited, run)
-    assert name.endswith("at p99") and "p0.99" not in picture
-    assert picture.count('class="bar bad"') == 1 and 'class="bar"' in picture
+    (shown,) = _Page.times(limited, run)
+    # Above the judged percentile nothing is limited.
+    assert shown.cells == {
+        "p50": ("1 ms", False),
+        "p99": ("9 ms", True),
+        "p99.9": ("9.5 ms", False),
+    }
+    assert shown.bound == margins.Bound(5e6, 99.0)
+    assert shown.picture.count('class="dots j bad"') == 1 and 'class="dots"' in shown.picture
+    assert 'class="gate"' in shown.picture
+    page = str(reports.render(report([limited], []), "html"))
+    assert '<td class="n fail">9 ms' in page and "<td>5 ms at p99" in page
 
 
 def test_no_latency_limit_where_tokens_are_limited() -> None:
     run = RunFacts("performance", "p", latency_ns={"99.00": 9e9}, ttft_ns={"99.00": 1e9})
     limits = Limits(target_latency_ns=20_000_000_000, ttft_ms=2000.0, tpot_ms=80.0, percentile=0.99)
-    shown = {name.split(",")[0]: name for name, _, _ in _Page.latencies(result(limits=limits), run)}
-    assert shown["Query latency"] == "Query latency" and "limit" in shown["Time to first token"]
+    shown = {each.name: each.bound for each in _Page.times(result(limits=limits), run)}
+    assert shown == {"Query latency": None, "Time to first token": margins.Bound(2e9, 99.0)}
+
+
+@pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
+def test_no_latency_limit_outside_server(scenario: str) -> None:
+    run = RunFacts("performance", "p", latency_ns={"99.00": 9e9}, scenario=scenario)
+    limits = Limits(target_latency_ns=5, percentile=0.99)
+    (shown,) = _Page.times(result(scenario=scenario, limits=limits), run)
+    assert shown.bound is None and "gate" not in shown.picture
+
+
+def test_no_gate_in_the_open_division() -> None:
+    score = AccuracyScore("acc", 70.0, target=75.0, reference=76.0)
+    page = str(reports.render(report([result(division="open", accuracy=[score])], []), "html"))
+    assert "<td>no gate<" in page and 'id="margins"' not in page
+    assert arrange.tightest(result(accuracy=[score])) is None
 
 
 def test_invalid_results_come_before_the_other_rules() -> None:
