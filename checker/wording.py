@@ -22,7 +22,14 @@ def number(value: float, digits: int = _DIGITS) -> str:
     ('600,000', '4,134.25', '0.05', '1e-07')
     """
     if isinstance(value, int):
-        return f"{value:,}" if abs(value) < _LARGEST else f"{value:.{digits}g}"
+        if abs(value) < _LARGEST:
+            return f"{value:,}"
+        # No float holds the largest of them.
+        return (
+            f"{value:.{digits}g}"
+            if abs(value) < 10**300
+            else number(math.copysign(math.inf, value))
+        )
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

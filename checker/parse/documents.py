@@ -9,6 +9,12 @@ from typing import Any
 from checker.parse.reading import MAX_DOCUMENT_BYTES, Fault, File, Unreadable, read_bytes, read_text
 
 
+MAX_DIGITS = 300
+"""Longest whole number that is read as one."""
+
+MAX_DEPTH = 64
+
+
 @dataclass(slots=True)
 class Document:
     """One JSON file.
@@ -64,7 +70,10 @@ def read_json(file: File, limit: int = MAX_DOCUMENT_BYTES) -> Document:
         return result
 
     try:
-        document.value = json.loads(text, object_pairs_hook=keep)
+        value = json.loads(text, object_pairs_hook=keep, parse_int=whole_number)
+        if is_deep(value):
+            raise RecursionError
+        document.value = value
     except json.JSONDecodeError as error:
         document.faults.append(
             Fault(
@@ -87,10 +96,32 @@ def read_json(file: File, limit: int = MAX_DOCUMENT_BYTES) -> Document:
     return document
 
 
+def whole_number(digits: str) -> int:
+    """A whole number that a float can hold too. Raises ValueError where it is longer."""
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"found a number of {len(digits):,} digits; expected at most {MAX_DIGITS}")
+    return int(digits)
+
+
+def is_deep(value: Any) -> bool:
+    """Whether a value is nested more than `MAX_DEPTH` deep: what walks it need not expect that."""
+    layer = [value]
+    for _ in range(MAX_DEPTH + 1):
+        layer = [
+            item
+            for each in layer
+            if isinstance(each, dict | list)
+            for item in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not layer:
+            return False
+    return True
+
+
 def _short(error: BaseException) -> str:
     if isinstance(error, RecursionError):
-        return "nested too deeply"
+        return f"found values nested over {MAX_DEPTH} deep"
     return str(error)[:200]
 
 
-__all__ = ["Document", "read_bytes", "read_json"]
+__all__ = ["MAX_DEPTH", "MAX_DIGITS", "Document", "read_bytes", "read_json"]

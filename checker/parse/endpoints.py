@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from checker.parse.documents import Document, read_json
+from checker.parse.documents import MAX_DEPTH, MAX_DIGITS, Document, read_json
 from checker.parse.reading import Fault, File, Folder, Unreadable, lines_of, read_text
 
 
@@ -77,7 +77,6 @@ def _dig(value: Any, keys: tuple[str, ...]) -> Any:
 
 
 _MAX_YAML = 64 * 1024
-_MAX_DEPTH = 64
 
 
 def _plain_yaml(text: str) -> None:
@@ -89,8 +88,8 @@ def _plain_yaml(text: str) -> None:
     depth = 0
     for character in text:
         depth += (character in "[{") - (character in "]}")
-        if depth > _MAX_DEPTH:
-            raise yaml.YAMLError(f"found values nested over {_MAX_DEPTH} deep")
+        if depth > MAX_DEPTH:
+            raise yaml.YAMLError(f"found values nested over {MAX_DEPTH} deep")
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         if isinstance(event, yaml.events.AliasEvent):
@@ -99,8 +98,13 @@ def _plain_yaml(text: str) -> None:
             raise yaml.YAMLError("tags are not accepted")
         depth += isinstance(event, yaml.events.CollectionStartEvent)
         depth -= isinstance(event, yaml.events.CollectionEndEvent)
-        if depth > _MAX_DEPTH:
-            raise yaml.YAMLError(f"found values nested over {_MAX_DEPTH} deep")
+        digits = len(event.value) if isinstance(event, yaml.events.ScalarEvent) else 0
+        if digits > MAX_DIGITS and event.value.strip("+-")[:1].isdigit() and not event.style:
+            raise yaml.YAMLError(
+                f"found a number of {digits:,} digits; expected at most {MAX_DIGITS}"
+            )
+        if depth > MAX_DEPTH:
+            raise yaml.YAMLError(f"found values nested over {MAX_DEPTH} deep")
 
 
 def read_yaml(file: File) -> Document:
