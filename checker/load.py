@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from checker.accuracy.problem import AccuracyError
+from checker.accuracy.problem import DAMAGE, AccuracyError, Problem
 from checker.compliance.tests import TESTS
 from checker.discover import ResultPlan, canonical_scenario
 from checker.model import (
@@ -234,6 +235,29 @@ def _load_answers(test: ComplianceTest) -> None:
         test.answers, test.tokens = evidence.answers, evidence.tokens
     except (AccuracyError, OSError) as error:
         test.answer_faults.append(Fault(log.path, "unreadable", f"{log.path}: {error}"))
+        return
+    if test.answers is not None:
+        test.answer_faults.extend(_damaged(log, test.answers.problems))
+        if main is not None:
+            test.answer_faults.extend(_damaged(main, test.answers.reference_problems))
+    if test.tokens is not None:
+        test.answer_faults.extend(_damaged(log, test.tokens.problems))
+
+
+def _damaged(log: File, problems: list[Problem]) -> Iterator[Fault]:
+    """Answers that could not be read; one Fault for a log."""
+    wrong = [problem for problem in problems if problem.kind in DAMAGE]
+    if wrong:
+        first = wrong[0]
+        where = f" (byte {first.offset:,})" if first.offset is not None else ""
+        count = sum(problem.count for problem in wrong)
+        more = f", and {count - 1:,} more" if count > 1 else ""
+        yield Fault(
+            log.path,
+            "syntax",
+            f"found {first.message}{where}{more}; expected only LoadGen's answers",
+            fix="copy the log again from where LoadGen wrote it",
+        )
 
 
 def _near(folder: Folder, place: str) -> File | None:

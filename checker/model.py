@@ -491,6 +491,9 @@ class ComplianceTest:
             yield from self.run.faults()
         for verification in self.verifications.values():
             yield from verification.faults
+        for text in (self.baseline, self.compliance):
+            if text is not None:
+                yield from text.faults
         yield from self.answer_faults
         if self.log_ends is not None and self.accuracy_log is not None:
             yield from self.log_ends.damage(self.accuracy_log.path)

@@ -40,6 +40,10 @@ class _Tally:
     examples: list[int] = field(default_factory=list)
 
 
+DAMAGE = frozenset({"malformed", "not-hex", "too-long", "cut"})
+"""Kinds of problems that leave a record unread."""
+
+
 class Problems:
     """Collects irregularities by kind in constant memory, however many there are."""
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from checker.accuracy.log import LogReader, Progress
+from checker.accuracy.problem import Problem
 
 _SHOWN = 10
 
@@ -32,7 +33,7 @@ class Comparison:
     same inside the test's log; compared: test records whose sample the accuracy log still shows;
     mismatched: those of them with another answer; missing: test records whose sample the accuracy
     log does not have (0 while that log is cut: then nobody knows); samples: the first mismatched
-    samples.
+    samples. problems, reference_problems: what was wrong with the text of each log.
     """
 
     reference_records: int = 0
@@ -47,6 +48,8 @@ class Comparison:
     reference_truncated: bool = False
     test_truncated: bool = False
     samples: list[int] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    reference_problems: list[Problem] = field(default_factory=list)
 
     @property
     def whole(self) -> bool:
@@ -130,6 +133,7 @@ def _compare(
             result.contradictions += 1
         known[answer] += 1
     result.test_truncated = reader.truncated
+    result.problems = reader.problems
     # What the accuracy run answered, kept for those samples only.
     seen: set[int] = set()
     found: dict[int, bytes] = {}
@@ -147,6 +151,7 @@ def _compare(
         if before != answer:
             result.reference_contradictions += 1
     result.reference_truncated = reader.truncated
+    result.reference_problems = reader.problems
     for index, answers in asked.items():
         reference = found.get(index)
         count = sum(answers.values())

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from checker.accuracy.log import LogReader, Progress, Record
+from checker.accuracy.problem import Problem
 
 _SHOWN = 10
 
@@ -45,7 +46,8 @@ class Tokens:
     token count is not the number of tokens in their data; first_checked: records that also carry
     the token reported first, first_differs: those of them that begin with another one;
     end_repeated: answers of more than two tokens that repeat their end token; end_checked: whether the model's end
-    token is known; shortest, longest, total: token counts.
+    token is known; shortest, longest, total: token counts; problems: what was wrong with the log's
+    text.
     """
 
     records: int = 0
@@ -65,6 +67,7 @@ class Tokens:
     total: int = 0
     shortest: int | None = None
     longest: int | None = None
+    problems: list[Problem] = field(default_factory=list)
 
     @property
     def mean(self) -> float | None:
@@ -106,6 +109,7 @@ def read_tokens(
     result = wide if is_wide else narrow
     result.samples, result.duplicates = len(seen), duplicates
     result.truncated = reader.truncated
+    result.problems = reader.problems
     return result
 
 

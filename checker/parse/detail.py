@@ -27,10 +27,12 @@ from checker.parse.reading import (
 )
 
 MARKER = b":::MLLOG "
+_SET = "loaded_qsl_set"
 _SET_HEAD = b'{"key": "loaded_qsl_set", "value": '
 _NEXT = b"\n" + MARKER
 _SET_START = _NEXT + _SET_HEAD
 _SET_TAIL = b', "time_ms":'
+_STRUCTURE = (b"n", b"[", b"{")
 _LONG = 4096
 _KEEP_PER_KEY = 10_000
 _WHOLE_FILE = 48 * 1024 * 1024
@@ -275,11 +277,13 @@ def read_detail(file: File) -> DetailLog:
         if file.size <= _WHOLE_FILE:
             data = read_bytes(file, _WHOLE_FILE)
             if _read_whole(log, data):
+                _refuse_structures(log)
                 return log
             lines: Iterator[bytes] = iter(data.removesuffix(b"\n").split(b"\n"))
         else:
             lines = read_lines(file)
         _read_lines(log, lines)
+        _refuse_structures(log)
     except Unreadable as error:
         log.faults.append(error.fault)
         return log
@@ -290,6 +294,27 @@ def read_detail(file: File) -> DetailLog:
             Fault(file.path, kind, f"the file {what}", 1, "use the detail log that LoadGen wrote")
         )
     return log
+
+
+_PLAIN_VALUES = ("effective_", "requested_", "result_", "generated_")
+
+
+def _refuse_structures(log: DetailLog) -> None:
+    """A setting or a result that is null, a list or an object is a Fault, whoever asks for it; so is
+    a loaded set that is no list."""
+    for key, found in log.entries.items():
+        if key.startswith(_PLAIN_VALUES):
+            entry = found[-1]
+            if entry.decoded is _UNSET:
+                odd = memoryview(entry.raw)[:1] in _STRUCTURE
+            else:
+                odd = entry.decoded is None or isinstance(entry.decoded, list | dict)
+            if odd:
+                log.refuse(key, "a plain value")
+    for entry in log.entries.get(_SET, ())[-1:]:
+        kept = memoryview(entry.raw)[:1] if entry.decoded is _UNSET else b""
+        if kept != b"[" and not isinstance(entry.decoded, list):
+            log.refuse(_SET, "a list of samples")
 
 
 def _read_whole(log: DetailLog, data: bytes) -> bool:

@@ -93,7 +93,7 @@ def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[byte
 
     last = number
     matched = 0
-    nul = False
+    nul = encoded = False
     for at, line in lines():
         last = at
         if b"\0" in line:
@@ -101,6 +101,8 @@ def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[byte
                 nul = True
                 log.faults.append(nul_fault(log.path, at))
             line = line.replace(b"\0", b"")
+        if not (encoded or line.isascii()):
+            encoded = _foreign(log, at, line)
         found = _HEAD.match(line.rstrip(b"\r"))
         if found is None:
             text = line.decode("utf-8", "backslashreplace").strip()
@@ -182,6 +184,19 @@ def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[byte
                   "use the detail log that LoadGen wrote")
         )  # fmt: skip
     return last
+
+
+def _foreign(log: DetailLog, number: int, line: bytes) -> bool:
+    """Whether a line is not UTF-8 text, which is a Fault."""
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        what = f"line {number} is not UTF-8 text (byte 0x{line[error.start]:02x})"
+        log.faults.append(
+            Fault(log.path, "encoding", what, number, "use the detail log as LoadGen wrote it")
+        )
+        return True
+    return False
 
 
 def _integers(text: str) -> list[int]:

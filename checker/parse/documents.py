@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from checker.parse.reading import MAX_DOCUMENT_BYTES, Fault, File, Unreadable, read_bytes, read_text
-
+from checker.parse.reading import (
+    MAX_DOCUMENT_BYTES,
+    Fault,
+    File,
+    Unreadable,
+    nul_fault,
+    read_bytes,
+    read_text,
+)
 
 MAX_DIGITS = 300
 """Longest whole number that is read as one."""
@@ -74,6 +83,7 @@ def read_json(file: File, limit: int = MAX_DOCUMENT_BYTES) -> Document:
         if is_deep(value):
             raise RecursionError
         document.value = value
+        document.faults.extend(_no_characters(file.path, text, value))
     except json.JSONDecodeError as error:
         document.faults.append(
             Fault(
@@ -101,6 +111,24 @@ def whole_number(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
         raise ValueError(f"found a number of {len(digits):,} digits; expected at most {MAX_DIGITS}")
     return int(digits)
+
+
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+
+def _no_characters(path: str, text: str, value: Any) -> Iterator[Fault]:
+    """Escapes that stand for NUL or for half a character: no text that a reader could see."""
+    found = _NUL.search(text) if "\\u0000" in text else None
+    if found is not None:
+        yield nul_fault(path, text.count("\n", 0, found.start()) + 1)
+    if "\\ud" in text.lower():
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            yield Fault(
+                path, "encoding", "found half a character (\\ud800 to \\udfff alone)",
+                fix="write the text that was meant",
+            )  # fmt: skip
 
 
 def is_deep(value: Any) -> bool:

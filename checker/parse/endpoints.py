@@ -4,6 +4,7 @@ accuracy_results.json in place of LoadGen's logs."""
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,11 @@ class Endpoints:
     accuracy: Document | None = None
     audits: dict[str, Document] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
+
+    @property
+    def documents(self) -> list[Document | None]:
+        """All of them; None for each that is absent."""
+        return [self.config, self.summary, self.accuracy, *self.audits.values()]
 
     def document(self, kind: str) -> Document | None:
         """The document of a kind (``config``, ``performance``, ``accuracy``); None when absent."""
@@ -98,13 +104,30 @@ def _plain_yaml(text: str) -> None:
             raise yaml.YAMLError("tags are not accepted")
         depth += isinstance(event, yaml.events.CollectionStartEvent)
         depth -= isinstance(event, yaml.events.CollectionEndEvent)
-        digits = len(event.value) if isinstance(event, yaml.events.ScalarEvent) else 0
-        if digits > MAX_DIGITS and event.value.strip("+-")[:1].isdigit() and not event.style:
-            raise yaml.YAMLError(
-                f"found a number of {digits:,} digits; expected at most {MAX_DIGITS}"
-            )
+        if isinstance(event, yaml.events.ScalarEvent) and len(event.value) > MAX_DIGITS:
+            digits = event.value.lstrip("+-")
+            if digits.replace("_", "").isdigit() and not event.style:
+                raise yaml.YAMLError(
+                    f"found a number of {len(digits):,} digits; expected at most {MAX_DIGITS}"
+                )
         if depth > MAX_DEPTH:
             raise yaml.YAMLError(f"found values nested over {MAX_DEPTH} deep")
+
+
+def _twice(node: Any) -> Iterator[tuple[str, str, str]]:
+    """(key, first, last) for every key that a mapping has twice; PyYAML silently takes the last."""
+    pairs = node.value if node is not None and node.id == "mapping" else ()
+    known: dict[str, str] = {}
+    for key, value in pairs:
+        text = value.value if value.id == "scalar" else f"a {value.id}"
+        if key.id == "scalar":
+            if key.value in known:
+                yield key.value, known[key.value], text
+            known[key.value] = text
+        yield from _twice(value)
+    if node is not None and node.id == "sequence":
+        for item in node.value:
+            yield from _twice(item)
 
 
 def read_yaml(file: File) -> Document:
@@ -129,7 +152,11 @@ def read_yaml(file: File) -> Document:
         # A tab at the end of a line is an error in YAML, though nobody sees it.
         clean = "\n".join(line for _, line in lines_of(text))
         _plain_yaml(clean)
-        document.value = yaml.safe_load(clean)
+        loader = yaml.SafeLoader(clean)
+        node = loader.get_single_node()
+        if node is not None:
+            document.duplicates.extend(_twice(node))
+            document.value = loader.construct_document(node)
     except Exception as error:  # the library raises of every kind for what it does not expect
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark is not None else None
@@ -162,7 +189,7 @@ def read_endpoints(
             for name, file in sorted(audit.files.items())
             if name.endswith(".json")
         }
-    for document in (result.config, result.summary, result.accuracy, *result.audits.values()):
+    for document in result.documents:
         if document is not None:
             result.faults.extend(document.faults)
     return result

@@ -86,9 +86,12 @@ def _parse(text: str) -> tuple[tuple[Setting, ...], tuple[tuple[int, str], ...]]
     odd_lines: list[tuple[int, str]] = []
     for number, raw in lines_of(text):
         line = raw.split("#", 1)[0].strip()
+        # To LoadGen a carriage return ends no line: what follows a comment is part of the comment.
+        if "\r" in raw.rstrip("\r"):
+            line = raw.strip()
         if not line:
             continue
-        found = _LINE.match(line)
+        found = _LINE.match(line) if "\r" not in line else None
         if found is None:
             if len(odd_lines) < 100:
                 odd_lines.append((number, line[:200]))

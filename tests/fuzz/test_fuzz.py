@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.corpus import corpus_root
 from tests.fuzz.parsers import PARSERS
 from tests.fuzz.seeds import seeds
 from tests.fuzz.trees import damage_trees
@@ -77,6 +78,15 @@ def test_every_parser_has_seeds_and_reads_them(tmp_path: Path) -> None:
 
 def test_damaged_trees() -> None:
     """A short run of what `make fuzz` does at length; the same trees each time."""
-    tried = damage_trees(150, seed=24, seconds=60)
-    assert sum(tried.counts.values()) > 100
+    tried = damage_trees(120, seed=24, seconds=60, real=False)
+    assert tried.counts.total() > 60
+    assert tried.wrong == []
+
+
+@pytest.mark.corpus
+@pytest.mark.skipif(corpus_root() is None, reason="no real submissions: set ASSAY_CORPUS")
+def test_damaged_real_trees() -> None:
+    """The same with small submissions of every round."""
+    tried = damage_trees(150, seed=7, seconds=120)
+    assert tried.counts.total() > 60
     assert tried.wrong == []

@@ -1,104 +1,60 @@
 """Seeded damage to whole submissions: none may end a check, and none may go unseen.
 
-Each damage makes something unusable that the rules of its round need. "Unseen" is a report without a
-finding that names the damaged file (or its folder) and is not in the good tree's report.
+Damage is "unseen" when rules read something else of the file than before and no finding names the
+file or a folder that it is in. Where there is a corpus, small real submissions are damaged too.
 """
 
 from __future__ import annotations
 
 import random
+import re
+import shutil
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schemas.report import Finding, Report
+from checker.engine import Options, check
+from checker.parse import reading
+from schemas.load import load_round
+from schemas.report import Finding, Report, decode, encode
+from tests.corpus import corpus_rounds, unpacked
+from tests.fuzz.damage import DAMAGES, PLACES, replaced
+from tests.fuzz.readings import Asked, reading_of
 from tests.fuzz.seeds import TREES
-from tests.trees import GoodTree, good_tree
+from tests.trees import good_tree
 
-Damage = Callable[[random.Random, bytes], bytes | None]
-"""New content of a file, or None where the damage does not fit it."""
+PLAIN_DAMAGE = {
+    *PLACES, "emptied", "cut", "beginning gone", "bit", "noise", "nul", "other encoding", "bytes",
+    "record wrong", "value wrong", "key twice", "nested",
+}  # fmt: skip
+"""Damage that leaves nothing which somebody may have meant."""
 
-
-def _line(change: Callable[[random.Random, bytes], bytes | None]) -> Damage:
-    def damage(random: random.Random, content: bytes) -> bytes | None:
-        lines = content.split(b"\n")
-        places = [i for i, line in enumerate(lines) if line.strip()]
-        if not places:
-            return None
-        at = random.choice(places)
-        new = change(random, lines[at])
-        if new is None:
-            return None
-        lines[at] = new
-        return b"\n".join(lines)
-
-    return damage
-
-
-def _nul(random: random.Random, content: bytes) -> bytes | None:
-    if not content:
-        return None
-    at = random.randrange(len(content))
-    return content[:at] + b"\0" + content[at + 1 :]
+EXCEPTIONS: tuple[tuple[str, set[str], str], ...] = (
+    (r"/(user\.conf|config\.yaml)$", {"cut", "beginning gone"}, "fewer lines are settings, too"),
+    (r"^open/.*/TEST\d\d", {"cut", "beginning gone", "emptied", "gone", "folder with a file"},
+     "an open result needs no test"),
+    (r"/(config\.yaml|result_summary\.json|accuracy_results\.json)$", {"value wrong"},
+     "most of what an endpoints client writes is read by no rule"),
+    (r"/(client|server)\.json$", {"value wrong"}, "the messages' texts and times are read by no rule"),
+    (r"/mlperf\.conf$", {"gone"}, "LoadGen has its own"),
+    (r"/accuracy\.txt$", {"cut", "beginning gone"}, "what is left may be a whole text"),
+)  # fmt: skip
+"""Damage that is no finding: path, kinds, why."""
 
 
-def _zeros(random: random.Random, content: bytes) -> bytes | None:
-    if len(content) < 64:
-        return None
-    at = random.randrange(len(content) - 32)
-    return content[:at] + bytes(32) + content[at + 32 :]
+def must_be_seen(path: str, kind: str) -> bool:
+    """Whether damage that changes what rules read must be a finding that names the file."""
+    excepted = any(kind in kinds and re.search(place, path) for place, kinds, _ in EXCEPTIONS)
+    return kind in PLAIN_DAMAGE and not excepted
 
 
-def _cut(random: random.Random, content: bytes) -> bytes | None:
-    return content[: random.randrange(1, len(content) // 2)] if len(content) > 64 else None
-
-
-def _empty(random: random.Random, content: bytes) -> bytes | None:
-    return b"" if content else None
-
-
-def _half_line(random: random.Random, line: bytes) -> bytes | None:
-    return line[: len(line) // 2] if line.startswith(b":::MLLOG") else None
-
-
-_UNUSABLE = (b"{}", b"[[]]", b'"\\u0000"', b"1" * 400, b"null", b"[" * 500 + b"]" * 500)
-
-
-def _value(random: random.Random, line: bytes) -> bytes | None:
-    """Another value in a record of a LoadGen log."""
-    head, mark, rest = line.partition(b'"value": ')
-    _, comma, tail = rest.partition(b', "time_ms"')
-    if not comma:
-        _, comma, tail = rest.partition(b', "metadata"')
-    if not mark or not comma or b'"power_begin"' in line or b'"power_end"' in line:
-        return None
-    return head + mark + random.choice(_UNUSABLE) + comma + tail
-
-
-DAMAGES: dict[str, tuple[tuple[str, ...], Damage]] = {
-    "nul": ((".txt", ".json", ".conf"), _nul),
-    "zeros": ((".txt", ".json", ".conf"), _zeros),
-    "cut": (("detail.txt", "summary.txt", "box1.json", "measurements.json", "spl.txt"), _cut),
-    "emptied": (("detail.txt", "summary.txt", "box1.json", "measurements.json", ".conf"), _empty),
-    "half a line": (("detail.txt",), _line(_half_line)),
-}
-"""Damage that must be seen, with the endings of the files that it is done to."""
-
-NOISE: dict[str, tuple[tuple[str, ...], Damage]] = {
-    "value": (("detail.txt",), _line(_value)),
-    "line gone": ((".txt", ".conf"), _line(lambda random, line: b"")),
-    "line twice": ((".txt", ".conf", ".json"), _line(lambda random, line: line + b"\n" + line)),
-    "bytes": (
-        (".txt", ".json", ".conf", ".md"),
-        _line(lambda random, line: random.randbytes(len(line))),
-    ),
-    "nested": ((".json",), lambda random, content: b"[" * 5000 + content + b"]" * 5000),
-}
-"""Damage that must not end a check; whether it is wrong depends on what it hits."""
+SLOWEST_S = 20.0
+_SMALL = 4 << 20
+_FILES = 60
 
 
 @dataclass(slots=True)
@@ -108,96 +64,188 @@ class Tried:
     seed: int
     counts: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
+    unseen: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
+    slowest: float = 0.0
 
     def text(self) -> str:
         """For people."""
-        kinds = ", ".join(f"{name} {count}" for name, count in sorted(self.counts.items()))
-        lines = [f"trees: {sum(self.counts.values()):,} damaged in {self.seconds:.0f} s, seed {self.seed} ({kinds})"]  # fmt: skip
+        lines = [
+            f"trees: {self.counts.total():,} damaged in {self.seconds:.0f} s, slowest "
+            f"{self.slowest:.1f} s, seed {self.seed} ({_counted(self.counts)})",
+            f"  of them {self.unseen.total():,} with another content that is as good as the first to "
+            f"every rule ({_counted(self.unseen)})",
+        ]
         return "\n".join([*lines, *(f"  FOUND {one}" for one in self.wrong)])
 
 
-def damage_trees(count: int, *, seed: int, seconds: float) -> Tried:
-    """Damage one file of a good tree, check, put it back; so many times or so long."""
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+
+
+def damage_trees(count: int, *, seed: int, seconds: float, real: bool = True) -> Tried:
+    """Damage one file of a tree, check or audit, put it back; so many times or so long."""
     tried = Tried(seed)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="assay-fuzz-trees-") as folder:
-        kinds = [_Kind(Path(folder) / str(n), options) for n, options in enumerate(TREES)]
+        trees = list(_trees(Path(folder), real))
         for number in range(count):
             if time.monotonic() - began > seconds:
                 break
             chance = random.Random(seed * 1_000_003 + number)
-            kind = chance.choice(kinds)
-            name = chance.choice([*DAMAGES, *NOISE])
-            wrong = kind.damage(name, chance)
-            if wrong is None:
+            tree = chance.choice(trees)
+            start = time.monotonic()
+            done = tree.damage(chance)
+            took = time.monotonic() - start
+            if done is None:
                 continue
-            tried.counts[name] += 1
-            if wrong:
-                tried.wrong.append(f"seed {seed}, tree {number}, {wrong}")
+            tried.counts[done.kind] += 1
+            tried.slowest = max(tried.slowest, took)
+            where = f"seed {seed}, tree {number}, {tree.name}: {done.kind} in {done.path}"
+            if took > SLOWEST_S:
+                tried.wrong.append(f"{where}: took {took:.0f} s")
+            if done.wrong:
+                tried.wrong.append(f"{where}: {done.wrong}")
+            if done.unseen:
+                if must_be_seen(done.path, done.kind):
+                    tried.wrong.append(f"{where}: no finding names it")
+                else:
+                    tried.unseen[done.kind] += 1
     tried.seconds = time.monotonic() - began
     return tried
 
 
-class _Kind:
-    """One good tree and its report."""
+def _trees(folder: Path, real: bool) -> Iterator[_Tree]:
+    for number, options in enumerate(TREES):
+        made = good_tree(folder / str(number), **options)
+        yield _Tree(made.root, made.round.name, f"{made.round.name} good")
+    for name in corpus_rounds(rebuilt=True) if real else ():
+        for number, submitter in enumerate(_small(unpacked(name))):
+            root = folder / name / str(number)
+            division = submitter.parent.name
+            shutil.copytree(submitter, root / division / submitter.name, symlinks=True)
+            yield _Tree(root, name, f"{name} {division}/{submitter.name}")
 
-    def __init__(self, folder: Path, options: dict[str, Any]) -> None:
-        self.tree: GoodTree = good_tree(folder, **options)
-        self.files = [p for p in self.tree.files() if not _unread(p)]
-        self.good = {_key(f) for f in self.tree.check().findings}
 
-    def damage(self, name: str, chance: random.Random) -> str | None:
-        """ "" if all is well, what is wrong otherwise, None where nothing was done."""
-        endings, change = (DAMAGES | NOISE)[name]
-        path = chance.choice([p for p in self.files if p.endswith(endings)] or self.files)
-        place = self.tree.root / path
-        content = place.read_bytes()
-        if path.endswith("accuracy.json"):
-            # Of an accuracy log a round publishes 4096 bytes of each end; more is not looked at.
-            new = change(chance, content[:4096])
-            new = None if new is None else new + content[4096:]
+def _small(root: Path) -> list[Path]:
+    """Up to three submitters of a round that a check reads in a moment."""
+    found = []
+    for division in ("closed", "open", "network"):
+        for place in sorted((root / division).glob("*")):
+            files = [p for p in place.rglob("*") if p.is_file() and not p.is_symlink()]
+            size = sum(p.stat().st_size for p in files)
+            if len(files) > 5 and size < _SMALL:
+                found.append((len(files) > _FILES, size, place))
+    return [place for *_, place in sorted(found)[:3]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    kind: str
+    path: str
+    wrong: str = ""
+    unseen: bool = False
+
+
+class _Tree:
+    """A tree, its reports, and the files that its rules read."""
+
+    def __init__(self, root: Path, round: str, name: str) -> None:
+        self.root, self.round, self.name = root, load_round(round), name
+        asked = Asked()
+        opened: set[str] = set()
+        with asked.listening(), _opening(opened):
+            self.good = {audit: self._check(audit) for audit in (False, True)}
+        self.asked = asked
+        self.known = {a: {_key(f) for f in r.findings} for a, r in self.good.items()}
+        self.faulty = {f.path for f in self.good[False].findings if f.severity == "error"}
+        self.unread = tuple(f"{f.path}/" for f in self.good[False].findings if f.rule == "P138")
+        below = str(root.resolve())
+        self.by_name: dict[str, list[Path]] = defaultdict(list)
+        for real in sorted(opened):
+            place = Path(real)
+            path = place.relative_to(below).as_posix() if real.startswith(below) else ""
+            if path.startswith(self.unread):
+                continue
+            if path and not place.is_symlink() and place.stat().st_size:
+                self.by_name[place.name.lstrip("0123456789")[-24:]].append(place)
+
+    def _check(self, audit: bool) -> Report:
+        return check(self.root, Options(jobs=1, round=self.round.name, audit=audit))
+
+    def damage(self, chance: random.Random) -> _Done | None:
+        """One damage; None where it did not fit or changed nothing."""
+        place = chance.choice(self.by_name[chance.choice(sorted(self.by_name))])
+        path = place.relative_to(self.root.resolve()).as_posix()
+        audit = chance.random() < 0.5
+        if chance.random() < 0.15:
+            kind = chance.choice(sorted(PLACES))
+            back = replaced(place, kind)
+            changed = True
         else:
-            new = change(chance, content)
-        if new is None or new == content:
-            return None
-        place.write_bytes(new)
-        try:
-            report = self.tree.check()
-        except Exception as error:
-            return f"{name} in {path}: the check ended with {type(error).__name__}: {error}"
-        finally:
-            place.write_bytes(content)
-        raised = [f.message for f in report.findings if f.rule == "X001"]
-        if raised:
-            return f"{name} in {path}: {raised[0][:300]}"
-        if name in DAMAGES and not self._seen(report, path):
-            return f"{name} in {path}: no finding names it"
-        return ""
+            kind = chance.choice(sorted(DAMAGES))
+            content = place.read_bytes()
+            new = DAMAGES[kind](chance, content)
+            if new is None or new == content:
+                return None
+            before = reading_of(place, self.round, self.asked)
+            place.write_bytes(new)
 
-    def _seen(self, report: Report, path: str) -> bool:
-        folder = path.rpartition("/")[0]
-        new = [f for f in report.findings if _key(f) not in self.good]
+            def back() -> None:
+                place.write_bytes(content)
+
+            changed = reading_of(place, self.round, self.asked) != before
+        try:
+            report = self._check(audit)
+            wrong = next((f.message[:300] for f in report.findings if f.rule == "X001"), "")
+            if decode(encode(report)) != report:
+                wrong = "the report is not the same after it was saved"
+        except Exception as error:
+            return _Done(kind, path, f"the check ended with {type(error).__name__}: {error}")
+        finally:
+            back()
+        unseen = changed and path not in self.faulty and not self._seen(report, path, audit)
+        return _Done(kind, path, wrong, unseen)
+
+    def _seen(self, report: Report, path: str, audit: bool) -> bool:
+        """Whether a finding names the file, or a new one a folder that it is in or a file beside it
+        that was expected."""
+        folders = _above(path)
+        beside = path.rpartition("/")[0]
         return any(
-            f.path == path or path in f.message or (f.path or "-") in (folder, *_above(folder))
-            for f in new
+            f.path == path
+            or path in f.message
+            or (
+                _key(f) not in self.known[audit]
+                and (f.path in folders or (f.path or "").rpartition("/")[0] in (beside, *folders))
+            )
+            for f in report.findings
         )
 
 
-def _unread(path: str) -> bool:
-    """Files that no rule reads: pictures, the accuracy log of a performance run (it is empty), and
-    the accuracy.txt of a test, for which verify_accuracy.txt speaks."""
-    test = "/TEST" in path
-    return (
-        "/images/" in path
-        or (path.endswith("run_1/mlperf_log_accuracy.json") and not test)
-        or (path.endswith("accuracy/accuracy.txt") and test)
-    )
+def _opening(opened: set[str]) -> Any:
+    import contextlib
+
+    real = reading._opened
+
+    @contextlib.contextmanager
+    def noting() -> Iterator[None]:
+        def note(file: reading.File) -> tuple[int, int]:
+            opened.add(file.real)
+            return real(file)
+
+        reading._opened = note
+        try:
+            yield
+        finally:
+            reading._opened = real
+
+    return noting()
 
 
-def _above(folder: str) -> list[str]:
-    parts = folder.split("/")
-    return ["/".join(parts[:n]) for n in range(len(parts), 2, -1)]
+def _above(path: str) -> set[str]:
+    parts = path.split("/")
+    return {"/".join(parts[:n]) for n in range(5, len(parts))} | {"/".join(parts[:-1])}
 
 
 def _key(finding: Finding) -> tuple[Any, ...]:

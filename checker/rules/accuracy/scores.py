@@ -201,7 +201,7 @@ def accuracy_scale(result: Result, round: Round) -> Iterator[Problem]:
         most = greatest(score.unit) if score.unit is not None else None
         gate = lower.get(score.metric) or upper.get(score.metric)
         ratio = score.value / gate.reference if gate is not None else 1.0
-        apart = max(ratio, 1 / ratio)
+        apart = max(ratio, 1 / ratio) if ratio else math.inf
         reference = number(gate.reference) if gate is not None else ""
         if most is not None and score.value > most:
             yield Problem(

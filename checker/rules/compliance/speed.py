@@ -55,6 +55,15 @@ def stated_scores(
     if not is_known or not test.has_speed:
         raise NotJudged
     text = performance_text
+    scores = ("test04-a", "test04-b") if test.name == "TEST04-A" else ("reference", "test")
+    missing = [name for name in scores if name not in text.scores]
+    if text.scores and missing:
+        yield Problem(
+            f"found no {missing[0]} score; expected the scores of both runs",
+            required=f"{missing[0]} score",
+            path=text.path,
+            case="no score",
+        )
     if text.passes and not text.scores:
         yield Problem(
             "found TEST PASS and no score; expected the scores of both runs",

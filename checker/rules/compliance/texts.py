@@ -11,6 +11,7 @@ from checker.model import ComplianceTest
 from checker.parse.verify import Verification
 from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
 from checker.rules.compliance.scope import JUDGED, has_tests, only, problems
+from checker.wording import listed
 from schemas.round import Round
 
 
@@ -135,7 +136,7 @@ def test09_length(
     ERROR,
     divisions=JUDGED,
     when=has_tests,
-    cases={"data set": WARNING, "other log": ERROR},
+    cases={"data set": WARNING, "other log": ERROR, "lines": WARNING},
 )
 def stated_counts(
     test: ComplianceTest, round: Round, accuracy_text: Verification
@@ -148,6 +149,15 @@ def stated_counts(
     """
     if test.name not in ("TEST01", "TEST08"):
         raise NotJudged
+    missing = [key for key in _PRINTED[test.name] if key not in accuracy_text.counts]
+    if missing:
+        yield Problem(
+            f"found no line for {listed(missing)}; expected each count that the verification prints",
+            required=missing,
+            path=accuracy_text.path,
+            case="lines",
+            count=len(missing),
+        )
     for message, key, expected, case in _count_shortfalls(test, accuracy_text):
         yield Problem(
             message,
@@ -157,6 +167,20 @@ def stated_counts(
             line=accuracy_text.count_lines.get(key),
             case=case,
         )
+
+
+_PRINTED = {
+    "TEST01": (
+        "num_acc_log_entries", "num_acc_log_duplicate_keys", "num_acc_log_data_mismatch",
+        "num_perf_log_entries", "num_perf_log_qsl_idx_match", "num_perf_log_data_mismatch",
+        "num_missing_qsl_idxs",
+    ),
+    "TEST08": (
+        "num_acc_log_entries", "num_perf_log_entries", "num_matched", "num_unmatched",
+        "num_ne_mismatch",
+    ),
+}  # fmt: skip
+"""The counts in every text of a test's verification."""
 
 
 def _count_shortfalls(

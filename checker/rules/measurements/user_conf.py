@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 
@@ -136,8 +137,8 @@ def user_conf_keys(result: Result, round: Round, conf: Conf) -> Iterator[Problem
             near = nearest(key, _KNOWN, 0.85)
             case = "misspelt" if near else ""
             message = f"found {key}; expected a setting of LoadGen{hint(near)}"
-        elif setting.number is None and not re.fullmatch(
-            r"(?i)true|false|0x[0-9a-f]+", setting.value
+        elif not math.isfinite(math.nan if setting.number is None else setting.number) and (
+            not re.fullmatch(r"(?i)true|false|0x[0-9a-f]+", setting.value)
         ):
             message = f"found {shown(setting.value)} for {key}; expected a number"
         else:

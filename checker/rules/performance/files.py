@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from checker import loadgen_keys as keys
 from checker import metrics
-from checker.model import AccuracyRun, ComplianceRun, PerformanceRun, RangingRun, Result
+from checker.model import AccuracyRun, ComplianceRun, PerformanceRun, RangingRun, Result, Run
 from checker.parse.detail import DetailLog
 from checker.parse.reading import File, Folder
 from checker.parse.summary import SummaryLog
 from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
 from checker.rules.comparing import at
-from checker.wording import listed, quantity
+from checker.wording import listed, quantity, shown
 from schemas.round import Round, Scenario
 
 _LOGS = ("mlperf_log_detail.txt", "mlperf_log_summary.txt")
@@ -176,23 +176,116 @@ def performance_accuracy_log_small(
         )
 
 
-@rule("P147", ERROR, cases={"compliance": ERROR})
+@rule("P147", ERROR, cases={"compliance": ERROR, "lines": WARNING})
 def summary_whole(
     run: PerformanceRun | AccuracyRun | ComplianceRun | RangingRun,
     round: Round,
     summary: SummaryLog,
+    detail: DetailLog | None = None,
 ) -> Iterator[Problem]:
-    """The summary log is complete: it ends with LoadGen's count of errors.
+    """The summary log is complete: every value once, and LoadGen's count of errors at its end.
 
     Why: a summary that ends earlier is truncated, and LoadGen's errors may be what is missing.
     Fix: use the summary log as LoadGen wrote it.
-    Source: LoadGen logging.cc: every run ends with its counts of warnings and errors.
+    Source: LoadGen logging.cc: every run ends with its counts of warnings and errors; results.cc and
+        test_settings_internal.cc: results and settings.
     """
-    if summary.errors is None and not summary.faults:
+    if summary.faults:
+        return
+    if summary.errors is None:
         yield Problem(
             "the summary ends before LoadGen's count of errors; it is truncated",
             path=run.summary_path,
             line=summary.lines,
             required="No errors encountered during test.",
             case="compliance" if isinstance(run, ComplianceRun) else None,
+        )
+        return
+    if detail is not None and run.mode == "PerformanceOnly":
+        missing = [key for key in _printed(run, detail) if key not in summary.values]
+        if missing:
+            yield Problem(
+                f"found no line for {listed(missing)}; expected each value that LoadGen prints",
+                path=run.summary_path,
+                required=missing[:50],
+                case="lines",
+                count=len(missing),
+            )
+    for key, first, again, line in summary.repeated[:1]:
+        yield Problem(
+            f"found {key} twice, as {shown(first)} and as {shown(again)}; expected one value",
+            found=again,
+            required=first,
+            path=run.summary_path,
+            line=line,
+            case="lines",
+            count=len(summary.repeated),
+        )
+
+
+_SETTINGS = (
+    "scenario", "test_mode", "samples_per_query", "target_qps", "max_async_queries", "min_duration_ms",
+    "max_duration_ms", "min_query_count", "max_query_count", *keys.SEEDS, "accuracy_log_rng_seed",
+    "accuracy_log_probability", "accuracy_log_sampling_target", "print_timestamps",
+    "performance_issue_unique", "performance_issue_same", "performance_issue_same_index",
+    "performance_sample_count", "accuracy_sample_count",
+)  # fmt: skip
+_RESULTS = (
+    keys.SUT_NAME, keys.VALIDITY, keys.MIN_DURATION_MET, keys.MIN_QUERIES_MET,
+    keys.EARLY_STOPPING_MET, keys.CONSTRAINTS_MET, keys.SAMPLES_PER_SECOND, keys.TOKENS_PER_SECOND,
+    keys.SCHEDULED_SAMPLES_PER_SECOND, keys.COMPLETED_SAMPLES_PER_SECOND, keys.QPS_WITH_OVERHEAD,
+    keys.QPS_WITHOUT_OVERHEAD, keys.TTFT_LIMIT, keys.TPOT_LIMIT,
+)  # fmt: skip
+_ONLY_PRINTED = {
+    None: (keys.VALIDITY, keys.MIN_DURATION_MET, keys.MIN_QUERIES_MET),
+    "Offline": (keys.SAMPLES_PER_SECOND,),
+    "Server": (keys.SCHEDULED_SAMPLES_PER_SECOND, keys.CONSTRAINTS_MET),
+    "SingleStream": (keys.QPS_WITH_OVERHEAD, keys.QPS_WITHOUT_OVERHEAD),
+    "MultiStream": (keys.CONSTRAINTS_MET,),
+}
+"""Results that a text log (up to v0.7) leaves to its summary, by scenario."""
+
+
+def _printed(run: Run, detail: DetailLog) -> Iterator[str]:
+    """What LoadGen prints into the summary of a performance run: most of it is in its detail log."""
+    text = detail.format == "text"
+    wanted = {*_ONLY_PRINTED[None], *_ONLY_PRINTED.get(run.scenario or "", ())} if text else set()
+    per_query = keys.QUERY_LATENCY.minimum in detail
+    for key in (*map(keys.effective, _SETTINGS), *_RESULTS):
+        if key in detail or key in wanted:
+            yield key
+    for family in keys.LATENCIES:
+        if family is not keys.LATENCY or not per_query:
+            for key in (*family.rising, family.mean):
+                if key in detail or (text and family is keys.LATENCY):
+                    yield key
+
+
+@rule("P165", WARNING, needs={"mode": "mode"})
+def detail_log_whole(
+    run: PerformanceRun | AccuracyRun | ComplianceRun | RangingRun,
+    round: Round,
+    detail: DetailLog,
+    mode: str,
+) -> Iterator[Problem]:
+    """The detail log is complete: it holds the end of the measured phase and, of a performance run,
+    its last results.
+
+    Why: a log that ends earlier is truncated, and LoadGen's errors may be what is missing.
+    Fix: use the detail log as LoadGen wrote it.
+    Source: LoadGen loadgen.cc and results.cc: power_begin and power_end of every run, then percentiles
+        up to the 99.9th.
+    """
+    wanted = [keys.POWER_BEGIN, keys.POWER_END]
+    if mode == "PerformanceOnly" and detail.format != "text":
+        families = (keys.LATENCY, keys.QUERY_LATENCY)
+        if not any(family.at(99.9) in detail for family in families):
+            wanted.append(keys.LATENCY.at(99.9))
+    missing = [key for key in wanted if key not in detail]
+    if missing:
+        yield Problem(
+            f"found no {listed(missing)}; expected a log that ends as LoadGen ends it",
+            path=run.detail_path,
+            line=detail.lines,
+            required=missing,
         )

@@ -157,17 +157,30 @@ def no_duplicate_keys(subject: System | Submitter | Result, round: Round) -> Ite
     Fix: remove one of the two entries.
     Source: RFC 8259, section 4: names within an object should be unique.
     """
-    document: Document | None
+    for document in _documents(subject):
+        for key, first, last in document.duplicates:
+            yield Problem(
+                f"found {key} twice, as {shown(first)} and {shown(last)}; expected it once",
+                path=document.path,
+                line=document.line_of(key),
+                pointer=f"/{key}",
+                found=[first, last],
+                required="once",
+            )
+
+
+def _documents(subject: System | Submitter | Result) -> Iterator[Document]:
+    """The JSON and YAML documents of a subject that rules read."""
+    found: list[Document | None]
     if isinstance(subject, System):
-        document = subject.document
+        found = [subject.document]
+    elif isinstance(subject, Submitter):
+        found = [subject.mapping]
     else:
-        document = subject.mapping if isinstance(subject, Submitter) else subject.measurements
-    for key, first, last in document.duplicates if document is not None else ():
-        yield Problem(
-            f"found {key} twice, as {shown(first)} and {shown(last)}; expected it once",
-            path=document.path if document is not None else None,
-            line=document.line_of(key) if document is not None else None,
-            pointer=f"/{key}",
-            found=[first, last],
-            required="once",
-        )
+        found = [subject.measurements]
+        power = next((run.power for run in subject.runs if run.power is not None), None)
+        if power is not None:
+            found += [power.server, power.client]
+        if subject.endpoints is not None:
+            found += subject.endpoints.documents
+    yield from (document for document in found if document is not None)

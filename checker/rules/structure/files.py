@@ -20,6 +20,7 @@ _MAX_BYTES = 50 * 1024 * 1024
 """What later rounds allow, for rounds without a limit of their own."""
 
 _MEDIA_FOLDERS = {"images", "videos"}
+_FILE = re.compile(r"\.(?:txt|json|conf|md|ya?ml)$")
 _AWKWARD = re.compile(r'[\x00-\x1f\x7f\\:*?"<>|]|[. ]$')
 
 
@@ -178,7 +179,7 @@ def links_sound(subject: Tree | Submitter, round: Round) -> Iterator[Problem]:
             )
 
 
-@rule("S128", ERROR)
+@rule("S128", ERROR, cases={"folder": WARNING})
 def regular_files(subject: Tree | Submitter, round: Round) -> Iterator[Problem]:
     """Every entry of the tree is a regular file or a folder that can be read.
 
@@ -195,6 +196,20 @@ def regular_files(subject: Tree | Submitter, round: Round) -> Iterator[Problem]:
                 message=f"found {what}; expected a regular file that can be read",
                 found=entry.state,
                 case=None,
+            )
+        elif (
+            isinstance(entry, Folder)
+            and entry.files
+            and _FILE.search(path.lower())
+            and isinstance(subject, Submitter)
+            and case_of(subject, path) is None
+        ):
+            yield _at(
+                subject,
+                path,
+                message="found a folder with the name of a file; expected a regular file",
+                found="a folder",
+                case="folder",
             )
 
 

@@ -239,8 +239,9 @@ def field_types(
     Fix: write the value as text; join several values with commas.
     Source: submission_rules.adoc, "System description": the sample's values are text and numbers.
     """
-    filled = set(round.system_description.non_empty)
-    for key in (*round.system_description.required, *round.system_description.network):
+    known = round.system_description
+    filled = set(known.non_empty)
+    for key in dict.fromkeys((*known.required, *known.network, *known.optional)):
         value = fields.get(key)
         if key not in fields or key == "is_network" or (key in filled and is_empty(key, value)):
             continue

@@ -27,7 +27,8 @@ def test_not_an_object(text: str, as_file: MakeFile) -> None:
     [
         (b"", "empty", None), (b" \n", "empty", None), (b'{\n"a": 1,\n}', "syntax", 3),
         (b'{"a": 1', "syntax", 1), (b"[" * 100_000, "syntax", None), (b"\x00\x01", "syntax", 1),
-        (b'{"a": ' + b"9" * 5000 + b"}", "syntax", None),
+        (b'{"a": ' + b"9" * 5000 + b"}", "syntax", None), (b'{"a": ' + b"9" * 301 + b"}", "syntax", None),
+        (b'{"a": ' * 65 + b"1" + b"}" * 65, "syntax", None),
     ],
 )  # fmt: skip
 def test_faults(content: bytes, kind: str, line: int | None, as_file: MakeFile) -> None:

@@ -190,3 +190,22 @@ def test_yaml_is_bounded_and_has_no_tags(text: str, as_file: MakeFile) -> None:
     assert (document.value is None) == bool(document.faults)
     if "!" in text or len(text) > 5000:
         assert [fault.kind for fault in document.faults] in (["syntax"], ["too-large"])
+
+
+def test_yaml_keys_that_come_twice(as_file: MakeFile) -> None:
+    document = read_yaml(as_file(b"a: 1\nb:\n  - {c: 2, d: 3, c: 4}\na: [5]\n"))
+    assert document.duplicates == [("c", "2", "4"), ("a", "1", "a sequence")]
+    assert document.value == {"a": [5], "b": [{"c": 4, "d": 3}]} and document.faults == []
+
+
+def test_a_text_log_that_is_not_utf8(as_file: MakeFile) -> None:
+    lines = [line.encode() for line in PARSERS["text detail"].lines]
+    log = read_detail(as_file(b"\n".join([lines[0], b"\xff continued", *lines[1:]])))
+    assert [(f.kind, f.line) for f in log.faults] == [("encoding", 2)]
+    assert log.get("effective_scenario") == "Offline" and log.get("effective_target_qps") == 7
+
+
+def test_a_carriage_return_inside_a_conf_is_no_line_end(as_file: MakeFile) -> None:
+    """LoadGen reads up to the line feed: everything behind the comment is part of it."""
+    conf = read_conf(as_file(b"# settings\r*.Offline.target_qps = 7\r"))
+    assert conf.settings == [] and [line for line, _ in conf.odd_lines] == [1]

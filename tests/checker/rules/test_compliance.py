@@ -334,8 +334,16 @@ BREAKS: dict[str, list[Break]] = {
             _text("TEST01", "verify_performance.txt", "Test score = ", "Test score = 9"),
             [("C122", "Offline/TEST01/verify_performance.txt")], VISION,
         ),
+        Break(
+            _text("TEST01", "verify_performance.txt", "Reference score = ", ""),
+            [("C122", "Offline/TEST01/verify_performance.txt")], VISION,
+        ),
     ],
     "C123": [
+        Break(
+            _text("TEST01", "verify_accuracy.txt", "num_missing_qsl_idxs = 0\n", ""),
+            [("C123", "Offline/TEST01/verify_accuracy.txt")], VISION,
+        ),
         Break(
             _text("TEST01", "verify_accuracy.txt", "data_mismatch = 0\nnum_missing", "data_mismatch = 3\nnum_missing"),
             [("C123", "Offline/TEST01/verify_accuracy.txt")], VISION,

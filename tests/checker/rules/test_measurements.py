@@ -128,6 +128,7 @@ BREAKS: dict[str, list[Break]] = {
     "M111": [
         Break(_conf("*.Offline.target_qsp = 100"), [("M111", CONF)], RGAT),
         Break(_conf("*.Server.target_qps = many"), [("M111", CONF)], RGAT),
+        Break(_conf("*.Server.target_qps = 1e999"), [("M111", CONF)], RGAT),
         Break(_conf("*.Offline.colour = 100"), [("M111", CONF)], RGAT, notes=True),
     ],
     "M112": [

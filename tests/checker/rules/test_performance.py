@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import shutil
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ from tests.trees import DELETE, GoodTree, stamp
 
 EDGE: dict[str, Any] = {"benchmark": "yolo-99", "category": "edge"}
 DEMO: dict[str, Any] = {"round": "demo", "benchmark": "digits", "category": "datacenter"}
+TEXT: dict[str, Any] = {"round": "v0.7", "benchmark": "3d-unet-99", "division": "open"}
 PLAIN: dict[str, Any] = {**EDGE, "division": "open"}
 """Without compliance tests, whose own rules would also tell of another number."""
 TOKENS: dict[str, Any] = {"benchmark": "llama2-70b-99", "category": "datacenter"}
@@ -108,6 +110,35 @@ def _without_counts(text: str) -> str:
 def _cut_summary(tree: GoodTree) -> None:
     place = tree.result("Offline").summary
     tree.write(place, _without_counts(place.read_text()))
+
+
+def _summary_without(beginning: str) -> Callable[[GoodTree], None]:
+    """Without the lines that begin so; where it is the heading of a section, without the section."""
+
+    def change(tree: GoodTree) -> None:
+        place = tree.result("Offline").summary
+        head, found, tail = place.read_text().partition(f"\n{beginning}")
+        assert found
+        rest = tail.partition("\n\n" if beginning == "Test Parameters" else "\n")[2]
+        tree.write(place, f"{head}\n{rest}")
+
+    return change
+
+
+def _label_twice(tree: GoodTree) -> None:
+    place = tree.result("Offline").summary
+    tree.write(place, re.sub(r"(SUT name : ).*", r"\g<0>\n\1Other", place.read_text(), count=1))
+
+
+def _ends_early(scenario: str) -> Callable[[GoodTree], None]:
+    """The accuracy run's log, cut between two lines."""
+
+    def change(tree: GoodTree) -> None:
+        place = tree.result(scenario).accuracy_detail
+        text = place.read_text()
+        tree.write(place, text[: text.index(':::MLLOG {"key": "power_begin"')])
+
+    return change
 
 
 def _cut_test_summary(tree: GoodTree) -> None:
@@ -607,6 +638,13 @@ BREAKS: dict[str, list[Break]] = {
     "P147": [
         Break(_cut_summary, [("P147", "Offline/summary")], PLAIN),
         Break(_cut_test_summary, [("P147", "Offline/TEST01/summary")], EDGE),
+        Break(_summary_without("Mean latency"), [("P147", "Offline/summary")], PLAIN),
+        Break(_summary_without("Test Parameters"), [("P147", "Offline/summary")], PLAIN),
+        Break(_summary_without("Mean latency"), [("P147", "Offline/summary")], TEXT),
+        Break(_label_twice, [("P147", "Offline/summary")], PLAIN),
+    ],
+    "P165": [
+        Break(_ends_early("Offline"), [("P165", "Offline/accuracy/detail")], PLAIN),
     ],
     "P144": [
         Break(

@@ -271,7 +271,14 @@ BREAKS: dict[str, list[Break]] = {
         Break(_link("closed/Acme/documentation/up", ".."),
               [("S127", f"{DOCS}/up")], RGAT),
     ],
-    "S128": [Break(_pipe, [("S128", f"{DOCS}/pipe")], RGAT)],
+    "S128": [
+        Break(_pipe, [("S128", f"{DOCS}/pipe")], RGAT),
+        Break(
+            _write("closed/Acme/results/box1/rgat/Offline/accuracy/extra.json/a.md"),
+            [("S128", f"{SYSTEM}/rgat/Offline/accuracy/extra.json")],
+            RGAT,
+        ),
+    ],
     "S129": [
         Break(_write("closed/Acme/documentation/Calibration.md"),
               [("S129", f"{DOCS}/calibration.md")], RGAT),

@@ -12,6 +12,7 @@ from tests.conftest import Grow
 from tests.trees import GoodTree
 
 PLAIN: dict[str, Any] = {"round": "demo", "benchmark": "digits", "category": "edge"}
+CLOSED: dict[str, Any] = {"benchmark": "yolo-99", "category": "edge"}
 
 
 def _write(name: Callable[[GoodTree], Any], content: bytes) -> Callable[[GoodTree], None]:
@@ -26,6 +27,14 @@ def _cut(tree: GoodTree) -> None:
     place.write_text("\n".join(lines) + "\n")
 
 
+def _damaged_answer(tree: GoodTree) -> None:
+    """In the middle of the log, of which only the ends are looked at as text."""
+    place = tree.result("Offline").compliance("TEST01") / "accuracy/mlperf_log_accuracy.json"
+    text = place.read_text()
+    at = text.index('"data"', len(text) // 2) + 12
+    tree.write(place, f"{text[:at]}zz{text[at + 2 :]}")
+
+
 BREAKS: dict[str, list[Break]] = {
     "X002": [
         Break(_cut, [("X002", "Offline/detail")], PLAIN),
@@ -36,6 +45,20 @@ BREAKS: dict[str, list[Break]] = {
         Break(
             _write(lambda tree: tree.result("Offline").accuracy_detail, b"no log\n"),
             [("X002", "Offline/accuracy/detail")], PLAIN,
+        ),
+        Break(
+            lambda tree: tree.set_log(tree.result("Offline").detail, "requested_max_duration_ms", [1]),
+            [("X002", "Offline/detail")], PLAIN,
+        ),
+        Break(
+            _damaged_answer,
+            [("C123", "Offline/TEST01/verify_accuracy.txt"),
+             ("X002", "Offline/TEST01/accuracy/mlperf_log_accuracy.json")],
+            CLOSED,
+        ),
+        Break(
+            _write(lambda tree: tree.result("Offline").compliance("TEST01") / "accuracy/compliance_accuracy.txt", b""),
+            [("X002", "Offline/TEST01/accuracy/compliance_accuracy.txt")], CLOSED,
         ),
     ],
 }  # fmt: skip

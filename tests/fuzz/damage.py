@@ -1,0 +1,219 @@
+"""Kinds of damage to one file of a tree, seeded: what broken disks, copies, editors and attackers do.
+
+Each takes a random number generator and the file's content and gives the new content, or None where
+it does not fit. Those of `PLACES` change what the file is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Damage = Callable[[random.Random, bytes], bytes | None]
+
+_HUGE = (b"9" * 400, b"9" * 5000, b"1e999", b"-1e400", b"1e308", b"18446744073709551616")
+_WRONG = (
+    b"null",
+    b"{}",
+    b"[[]]",
+    b'{"a": [1]}',
+    b'"\\u0000"',
+    b'"\\ud800"',
+    b"[" * 900 + b"]" * 900,
+)
+_ODD = (b"NaN", b"-Infinity", b'""', b"true", b"-1", b"0", b"4.9e-324", b"1_000", "١٢".encode())
+_NUMBER = re.compile(rb"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w.])")
+_RECORD = re.compile(rb'"value": (.{0,2000}?), "(?:time_ms|metadata)"')
+_FIELD = re.compile(
+    rb'"(?:key|time_ms|pid|tid|file|line_no|is_error|is_warning|event_type|metadata)": ("[^"\n]*"|[\w.]+)'
+)
+_BYTES = (b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe9t\xe9")
+_LOOKED_AT = 200_000
+
+
+def _at(chance: random.Random, content: bytes) -> int:
+    return chance.randrange(len(content))
+
+
+def _lines(change: Callable[[random.Random, list[bytes]], bool]) -> Damage:
+    def damage(chance: random.Random, content: bytes) -> bytes | None:
+        lines = content.split(b"\n")
+        return b"\n".join(lines) if change(chance, lines) else None
+
+    return damage
+
+
+def _replace(pattern: re.Pattern[bytes], values: tuple[bytes, ...]) -> Damage:
+    def damage(chance: random.Random, content: bytes) -> bytes | None:
+        group = pattern.groups
+        places = [m.span(group) for m in pattern.finditer(content[:_LOOKED_AT])]
+        if not places:
+            return None
+        begin, end = chance.choice(places)
+        return content[:begin] + chance.choice(values) + content[end:]
+
+    return damage
+
+
+def _flipped(chance: random.Random, content: bytes) -> bytes:
+    """A bit that turns text into something that is none."""
+    at = _at(chance, content)
+    return content[:at] + bytes([content[at] | 0x80]) + content[at + 1 :]
+
+
+def _bits(chance: random.Random, content: bytes) -> bytes:
+    new = bytearray(content)
+    for _ in range(chance.choice((1, 1, 4, 32))):
+        new[_at(chance, content)] ^= 1 << chance.randrange(8)
+    return bytes(new)
+
+
+def _noise(chance: random.Random, content: bytes) -> bytes:
+    at, length = _at(chance, content), chance.choice((16, 64, 1024))
+    return content[:at] + chance.randbytes(length) + content[at + length :]
+
+
+def _nul(chance: random.Random, content: bytes) -> bytes:
+    at, length = _at(chance, content), chance.choice((1, 1, 32, 512))
+    return content[:at] + bytes(length) + content[at + length :]
+
+
+def _encoded(chance: random.Random, content: bytes) -> bytes | None:
+    try:
+        return content.decode().encode(chance.choice(("utf-16", "utf-16-le", "utf-32")))
+    except UnicodeDecodeError:
+        return None
+
+
+def _swap(chance: random.Random, lines: list[bytes]) -> bool:
+    one, other = chance.randrange(len(lines)), chance.randrange(len(lines))
+    lines[one], lines[other] = lines[other], lines[one]
+    return True
+
+
+def _twice(chance: random.Random, lines: list[bytes]) -> bool:
+    lines.insert(chance.randrange(len(lines)), chance.choice(lines))
+    return True
+
+
+def _gone(chance: random.Random, lines: list[bytes]) -> bool:
+    at = chance.randrange(len(lines))
+    del lines[at : at + chance.choice((1, 1, 5))]
+    return True
+
+
+def _long(chance: random.Random, lines: list[bytes]) -> bool:
+    at = chance.randrange(len(lines))
+    lines[at] = lines[at][:2000] * 1000
+    return True
+
+
+def _json(change: Callable[[random.Random, Any, Any], bytes]) -> Damage:
+    """A change to one value of a JSON document, found by walking it."""
+
+    def damage(chance: random.Random, content: bytes) -> bytes | None:
+        if len(content) > _LOOKED_AT:
+            return None
+        try:
+            value = json.loads(content)
+        except ValueError:
+            return None
+        places: list[tuple[Any, Any]] = []
+        below = [value]
+        while below:
+            here = below.pop()
+            keys = here if isinstance(here, dict) else range(len(here))
+            for key in keys:
+                places.append((here, key))
+                if isinstance(here[key], dict | list):
+                    below.append(here[key])
+        if not places:
+            return None
+        here, key = chance.choice(places)
+        old, here[key] = here[key], "@@here@@"
+        new = change(chance, key, old)
+        return json.dumps(value, indent=1).encode().replace(b'"@@here@@"', new)
+
+    return damage
+
+
+def _repeated(chance: random.Random, key: Any, old: Any) -> bytes:
+    first = json.dumps(old).encode()
+    if not isinstance(key, str):
+        return first
+    return first + b", " + json.dumps(key).encode() + b": " + chance.choice((b'"other"', b"7"))
+
+
+DAMAGES: dict[str, Damage] = {
+    "emptied": lambda chance, content: b"",
+    "cut": lambda chance, content: content[: _at(chance, content)],
+    "beginning gone": lambda chance, content: content[_at(chance, content) :],
+    "bit": _flipped,
+    "bits": _bits,
+    "noise": _noise,
+    "nul": _nul,
+    "other encoding": _encoded,
+    "bytes": lambda chance, content: (
+        content[: (at := _at(chance, content))] + chance.choice(_BYTES) + content[at:]
+    ),
+    "record wrong": _replace(_RECORD, _WRONG),
+    "record odd": _replace(_RECORD, _ODD + _HUGE),
+    "field": _replace(_FIELD, _WRONG + _ODD + _HUGE),
+    "number": _replace(_NUMBER, _HUGE + _ODD),
+    "value wrong": _json(lambda chance, key, old: chance.choice(_WRONG)),
+    "value odd": _json(lambda chance, key, old: chance.choice(_ODD + _HUGE)),
+    "key twice": _json(_repeated),
+    "nested": lambda chance, content: b"[" * 5000 + content + b"]" * 5000,
+    "lines swapped": _lines(_swap),
+    "line twice": _lines(_twice),
+    "lines gone": _lines(_gone),
+    "line long": _lines(_long),
+    "one line": lambda chance, content: content.replace(b"\n", chance.choice((b"\r", b"", b" "))),
+}  # fmt: skip
+"""What may happen to the content of a file."""
+
+
+def _folder(place: Path) -> None:
+    place.mkdir()
+
+
+def _folder_with_file(place: Path) -> None:
+    place.mkdir()
+    (place / place.name).write_bytes(b"x\n")
+
+
+PLACES: dict[str, Callable[[Path], None]] = {
+    "gone": lambda place: None,
+    "folder": _folder,
+    "folder with a file": _folder_with_file,
+    "pipe": lambda place: os.mkfifo(place),
+    "dangling link": lambda place: place.symlink_to("nowhere"),
+    "link to itself": lambda place: place.symlink_to(place.name),
+    "link upwards": lambda place: place.symlink_to(".."),
+    "link out of the tree": lambda place: place.symlink_to("/etc/hostname"),
+    "device": lambda place: place.symlink_to("/dev/zero"),
+}
+"""What may lie where a file was."""
+
+
+def replaced(place: Path, kind: str) -> Callable[[], None]:
+    """Put something else where a file is; call what is returned to put it back."""
+    content, mode = place.read_bytes(), place.stat().st_mode
+    place.unlink()
+    PLACES[kind](place)
+
+    def back() -> None:
+        if place.is_dir() and not place.is_symlink():
+            shutil.rmtree(place)
+        else:
+            place.unlink(missing_ok=True)
+        place.write_bytes(content)
+        place.chmod(mode)
+
+    return back
