@@ -38,7 +38,19 @@ def add_prepare_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--skip", type=_chores, action="extend", default=[], metavar="CHORE,…",
-        help="leave chores out: junk, names, layout, truncate",
+        help="leave chores out: junk, names, layout, describe, infer, failed, truncate",
+    )  # fmt: skip
+    parser.add_argument(
+        "--infer-beyond", action="store_true",
+        help="infer also scenarios that a benchmark does not have in the round (open division only)",
+    )  # fmt: skip
+    failed = parser.add_mutually_exclusive_group()
+    failed.add_argument(
+        "--keep-failed", action="store_true", help="keep results that fail (default: left out)"
+    )
+    failed.add_argument(
+        "--move-failed-to-open", action="store_true",
+        help="move results that fail to the open division, with model_mapping.json",
     )  # fmt: skip
     parser.add_argument(
         "--exclude", action="append", default=[], metavar="PATTERN",

@@ -11,6 +11,7 @@ from assay.progress import Line
 from assay.signals import held
 
 if TYPE_CHECKING:
+    from assay.prepare.failures import Treatment
     from assay.prepare.plan import Plan
     from assay.prepare.planning import Wishes
     from schemas.report import Report
@@ -24,6 +25,7 @@ def prepare(options: argparse.Namespace, write: Write, say: Write) -> int:
         import checker.engine  # noqa: F401
         from assay.prepare import plan as plans
         from assay.prepare.acting import CannotAct, carry_out
+        from assay.prepare.failures import AllFail
         from assay.prepare.junk import NoPathspec
         from assay.prepare.planning import NoTree, plan
     from assay.status import EXIT_ERRORS, EXIT_OK, Usage
@@ -32,7 +34,7 @@ def prepare(options: argparse.Namespace, write: Write, say: Write) -> int:
         raise Usage("--out NEW names the new tree; or ask for the plan with --dry-run")
     try:
         made = plan(options.tree, _wishes(options))
-    except (NoTree, NoPathspec) as error:
+    except (NoTree, AllFail, NoPathspec) as error:
         raise Usage(str(error)) from error
     write(plans.encode(made).decode() if options.format == "json" else plans.table(made))
     if options.dry_run:
@@ -82,9 +84,15 @@ def _wishes(options: argparse.Namespace) -> Wishes:
             record = decode(options.names_from.read_bytes())
         except (OSError, BadPlan) as error:
             raise Usage(f"--names-from {options.names_from}: {error}") from error
+    failed: Treatment = "leave-out"
+    if options.keep_failed:
+        failed = "keep"
+    elif options.move_failed_to_open:
+        failed = "open"
     return Wishes(
         round=round, division=options.division, submitter=options.submitter, system=options.system,
-        skip=frozenset(options.skip), exclude=patterns, record=record,
+        skip=frozenset(options.skip), failed=failed,
+        infer_beyond=options.infer_beyond, exclude=patterns, record=record,
     )  # fmt: skip
 
 

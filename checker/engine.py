@@ -27,15 +27,15 @@ from checker.load import load_system
 from checker.model import Submitter, System, shared_logs
 from checker.notices import about_round, no_limits, nothing_checked
 from checker.options import Options, Progress
-from checker.parse.reading import list_tree
+from checker.parse.reading import Folder, list_tree
 from checker.rule import Rule
 from checker.schedule import run_units
 from checker.unit import Outcome
 from schemas.load import load_round
-from schemas.report import Report
+from schemas.report import Finding, Report
 from schemas.round import Round
 
-__all__ = ["Options", "audit", "check"]
+__all__ = ["Options", "audit", "check", "check_listing"]
 
 
 def check(
@@ -84,6 +84,25 @@ def audit(
     return build_report(parts, rules, options, version)
 
 
+def check_listing(
+    listing: Folder,
+    options: Options | None = None,
+    *,
+    name: str = "submission",
+    version: str = "0",
+) -> Report:
+    """Check a tree that is only listed: each `File` is read where it is, whatever its path here.
+
+    Raises as `check` does.
+    """
+    options = options or Options()
+    from checker.rules import select_rules
+
+    rules = select_rules(options.select, options.ignore, audit=options.audit)
+    part = _judged(Path(name), Path(name), listing, [], options, rules)
+    return build_report([part], rules, options, version)
+
+
 def _examine(
     where: Path,
     options: Options,
@@ -93,41 +112,56 @@ def _examine(
 ) -> Examined:
     """Judge one tree by itself."""
     with opened(where, options.unpack) as (folder, archive_findings):
-        listing = list_tree(folder)
-        place = _with_names(locate(folder, listing), options)
-        above = (place.benchmark,) if place.scope in ("benchmark", "result", "run") else ()
-        detected = detect_round(listing, above)
-        name = options.round or detected.name
-        round = load_round(name)
-        plan = discover(
-            listing, round, place, divisions=options.divisions, submitters=options.submitters
+        return _judged(
+            where, folder, list_tree(folder), archive_findings, options, rules, executor, progress
         )
-        known = _cached(where, folder, options, place, round, rules)
-        judge = Judge(rules, round, audit=options.audit)
-        wide: list[Wide] = []
-        outcomes = _outcomes(
-            plan,
-            known,
-            round,
-            rules,
-            options,
-            executor=executor,
-            progress=progress,
-            meanwhile=lambda: wide.extend(_wide(plan, judge, known)),
-        )
-        findings = [*archive_findings]
-        findings.extend(f for outcome in outcomes for f in outcome.findings)
-        findings.extend(f for found in wide for f in found.findings)
-        described = _by_result(plan, wide)
-        rows = [
-            msgspec.structs.replace(outcome.row, system_description=described[outcome.row.key])
-            for outcome in outcomes
-        ]
-        if known is not None:
-            known.save()
-        prints = [mark for outcome in outcomes for mark in outcome.prints]
-        for shared in shared_logs(prints, described):
-            findings.extend(judge(shared).findings)
+
+
+def _judged(
+    where: Path,
+    folder: Path,
+    listing: Folder,
+    archive_findings: Sequence[Finding],
+    options: Options,
+    rules: Sequence[Rule],
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> Examined:
+    """Judge one listed tree; ``folder`` is where it is, ``where`` what it is called."""
+    place = _with_names(locate(folder, listing), options)
+    above = (place.benchmark,) if place.scope in ("benchmark", "result", "run") else ()
+    detected = detect_round(listing, above)
+    name = options.round or detected.name
+    round = load_round(name)
+    plan = discover(
+        listing, round, place, divisions=options.divisions, submitters=options.submitters
+    )
+    known = _cached(where, folder, options, place, round, rules)
+    judge = Judge(rules, round, audit=options.audit)
+    wide: list[Wide] = []
+    outcomes = _outcomes(
+        plan,
+        known,
+        round,
+        rules,
+        options,
+        executor=executor,
+        progress=progress,
+        meanwhile=lambda: wide.extend(_wide(plan, judge, known)),
+    )
+    findings = [*archive_findings]
+    findings.extend(f for outcome in outcomes for f in outcome.findings)
+    findings.extend(f for found in wide for f in found.findings)
+    described = _by_result(plan, wide)
+    rows = [
+        msgspec.structs.replace(outcome.row, system_description=described[outcome.row.key])
+        for outcome in outcomes
+    ]
+    if known is not None:
+        known.save()
+    prints = [mark for outcome in outcomes for mark in outcome.prints]
+    for shared in shared_logs(prints, described):
+        findings.extend(judge(shared).findings)
     findings.extend(about_round(options, detected, round))
     if not plan.results:
         findings.append(nothing_checked(plan, options))

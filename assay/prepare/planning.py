@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from assay.prepare import conflicts, junk, layouts, names, shorten
+from assay.prepare import conflicts, describe, failures, infer, junk, layouts, names, shorten
 from assay.prepare.draft import Draft
 from assay.prepare.plan import Plan
 from checker.discover import UNKNOWN, locate
 from checker.parse.reading import Folder, list_tree
 from schemas.load import load_round
 
-CHORES = ("junk", "names", "layout", "truncate")
+CHORES = ("junk", "names", "layout", "describe", "infer", "failed", "truncate")
 """Every kind of chore, in the order in which they are done; each can be skipped."""
 
 
@@ -27,8 +27,9 @@ class Wishes:
     """What a plan is made for.
 
     division, submitter, system: where TREE belongs, if it is less than a whole submission. skip: chores
-    that are left out. exclude: patterns in .gitignore's syntax. record: an earlier plan whose moves are
-    undone.
+    that are left out. infer_beyond: in open also scenarios that the benchmark does not have. failed: what
+    becomes of results that fail. exclude: patterns in .gitignore's syntax. record: an earlier plan whose
+    moves are undone.
     """
 
     round: str
@@ -36,6 +37,8 @@ class Wishes:
     submitter: str | None = None
     system: str | None = None
     skip: frozenset[str] = frozenset()
+    infer_beyond: bool = False
+    failed: failures.Treatment = "leave-out"
     exclude: Sequence[str] = ()
     record: Plan | None = None
 
@@ -43,7 +46,7 @@ class Wishes:
 def plan(tree: Path, wishes: Wishes) -> Plan:
     """What a prepared tree would hold, and why. Reads TREE, writes nothing.
 
-    Raises NoTree, schemas.UnknownRound, and junk.NoPathspec.
+    Raises NoTree, failures.AllFail, schemas.UnknownRound, and junk.NoPathspec.
     """
     if not tree.is_dir():
         raise NoTree(f"{tree}: not a folder")
@@ -70,6 +73,12 @@ def drafted(tree: Path, listing: Folder, wishes: Wishes) -> Draft:
         junk.too_large(draft)
     if not any(len(entry.parts) > 3 for entry in draft.kept()):
         raise NoTree(f"{tree}: found no submission; expected closed, open or network in it")
+    if "describe" not in wishes.skip:
+        describe.describe(draft)
+    if "infer" not in wishes.skip:
+        infer.infer(draft, beyond=wishes.infer_beyond)
+    if "failed" not in wishes.skip:
+        failures.treat(draft, wishes.failed)
     if "truncate" not in wishes.skip:
         shorten.shorten(draft)
     return draft
