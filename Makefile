@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 TREE   ?= $(or $(ASSAY_CORPUS),../shared)
 
-.PHONY: demo test lint advisories fuzz format bench docs clean
+.PHONY: demo test contracts lint advisories fuzz format bench docs clean
 
 # Versions that the tests are known to pass with; CONSTRAINTS= takes the newest.
 CONSTRAINTS ?= constraints.txt
@@ -20,6 +20,10 @@ demo: $(VENV)/.ready
 
 test: $(VENV)/.ready
 	$(BIN)/python -P -m pytest $(PYTEST_ARGS)
+
+# Every call of TensorRT and CUDA against the real bindings: fetches 28 MB of wheels, 220 MB unpacked, once.
+contracts: $(VENV)/.ready
+	ASSAY_FETCH_CUDA=1 $(BIN)/python -P -m pytest -rs tests/runner/trt/test_contract.py
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .
