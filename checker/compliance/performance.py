@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 
 from checker.parse.detail import DetailLog
-from checker.wording import number
+from checker.wording import number, rounded
 from schemas.round import Round
 
 LOW_LATENCY_NS = {"SingleStream": 200_000.0, "MultiStream": 1_600_000.0}
@@ -93,7 +93,7 @@ class Comparison:
         )
         return (
             f"found {number(self.test)} {self.unit} in {second} and {number(self.reference)} "
-            f"{self.unit} in {first} ({self.key}): {self.ratio:.4g} times; expected {self.allowed}"
+            f"{self.unit} in {first} ({self.key}): {number(rounded(self.ratio))} times; expected {self.allowed}"
         )
 
     @property

@@ -16,6 +16,7 @@ import pytest
 
 from checker.engine import Options, check
 from schemas.report import Report, Result, encode
+from tests.checker.rules.breaking import not_plain
 from tests.corpus import corpus_root, corpus_rounds, golden_of, is_rebuilt, unpacked
 
 pytestmark = [
@@ -129,6 +130,8 @@ def test_as_published(name: str) -> None:
             wrong["error on a valid result"].append((finding.rule, finding.path, finding.message))
         if finding.rule == "X001":
             wrong["a rule stopped"].append(finding.message)
+        if words := not_plain(finding):
+            wrong["not in plain words"].append(words)
     assert dict(wrong) == {}
     assert report.round == name, report.round_detected_from
 

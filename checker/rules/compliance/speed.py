@@ -13,7 +13,7 @@ from checker.parse.detail import DetailLog
 from checker.parse.verify import Verification
 from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
 from checker.rules.compliance.scope import JUDGED, has_tests
-from checker.wording import number
+from checker.wording import number, rounded
 from schemas.round import Round
 
 
@@ -110,7 +110,7 @@ def _verdict(test: ComplianceTest, round: Round, text: Verification) -> Iterator
     if stated is not None and not stated.passed:
         yield Problem(
             f"found TEST PASS beside scores of {number(reference)} and {number(tested)}, "
-            f"{stated.ratio:.4g} times; expected {stated.allowed}",
+            f"{number(rounded(stated.ratio))} times; expected {stated.allowed}",
             found=[reference, tested],
             required=stated.allowed,
             path=text.path,

@@ -27,7 +27,7 @@ def test01_accuracy(
 ) -> Iterator[Problem]:
     """TEST01: the sampled answers are those of the accuracy run, or are as accurate.
 
-    Why: a run that is fast because it answers worse than in accuracy mode is no measurement.
+    Why: a run that is fast because it answers worse than in accuracy mode did other work.
     Fix: run the accuracy run and TEST01 with one build; where answers may differ bit by bit, add
     accuracy/baseline_accuracy.txt and accuracy/compliance_accuracy.txt.
     Source: compliance test TEST01: verify_accuracy and its fallback for non-deterministic models.

@@ -45,7 +45,7 @@ def measurements_present(result: Result, round: Round) -> Iterator[Problem]:
     expected = f"{result.measurement_path}/{name}"
     if folder is None and result.surrounded:
         yield Problem(
-            f"found no folder of measurements for the result; expected {expected}",
+            f"found no measurements folder for the result; expected one with {name}",
             path=result.measurement_path,
             required=expected,
         )

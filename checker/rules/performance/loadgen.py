@@ -126,7 +126,7 @@ def same_loadgen(run: AccuracyRun, round: Round, mine: str, theirs: str) -> Iter
 def log_of_one_system(shared: SharedLogs, round: Round) -> Iterator[Problem]:
     """A performance log belongs to one system.
 
-    Why: a measurement of one system says nothing about another. One machine may stand in two
+    Why: a measurement of one system says nothing about another. One machine may appear in two
     categories; its descriptions then name the same hardware.
     Fix: put the log of each system's own run into its folder.
     Source: submission_rules.adoc: results are those of the system that is described.

@@ -337,7 +337,7 @@ def time_zones_agree(
 def meter_protocol(
     result: Result, round: Round, server: Document, stated: dict[str, Any]
 ) -> Iterator[Problem]:
-    """PTDaemon was asked for a ranging and a testing measurement, and did what it was asked.
+    """PTDaemon received the commands of a ranging and a testing measurement, and obeyed them.
 
     Why: a command that was refused leaves the meter in another state than the records say.
     Fix: use the power server as released, and measure again.

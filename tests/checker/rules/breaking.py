@@ -84,6 +84,8 @@ def run_break(rule: str, case: Break, grow: Grow) -> None:
     )
     assert found == sorted((r, place_of(tree, p)) for r, p in case.expected), told
     assert rule in {r for r, _ in found}
+    words = [text for f in report.findings if (text := not_plain(f))]
+    assert not words, words
     for finding in report.findings:
         if finding.rule == rule:
             assert finding.message and finding.fix, finding
