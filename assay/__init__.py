@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from checker.accuracy.evaluate import Evaluation
+    from runner import Outcome, Plan, Progress
     from schemas.report import Report
     from schemas.round import Round
 
@@ -68,8 +69,29 @@ def load_round(name: str) -> Round:
     return load(name)
 
 
-def run(*args: Any, **kwargs: Any) -> Any:
-    """Measure a benchmark: see `runner.run_benchmark`."""
+def run(
+    benchmark: str | Plan | None = None,
+    *,
+    config: str | None = None,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> list[Outcome]:
+    """Measure a benchmark as ``assay run`` does: by the gate and the durations of its round.
+
+    ``settings`` are those of a run file, whatever table they are in: ``out``, ``scenarios``,
+    ``target_qps``, ``min_duration`` …; ``config`` names a run file that they change. A `runner.Plan`
+    is taken as it is. Returns an outcome a scenario; raises runner.SettingsError and other
+    runner.RunnerError where it cannot be done.
+    """
+    from pathlib import Path
+
     import runner
 
-    return runner.run_benchmark(*args, **kwargs)
+    if isinstance(benchmark, runner.Plan):
+        if settings or config is not None:
+            raise runner.SettingsError("a Plan says everything; give it alone, or settings alone")
+        return runner.run_benchmark(benchmark, progress)
+    if benchmark is not None:
+        settings["benchmark"] = benchmark
+    run_file = runner.read_run_file(Path(config) if config is not None else None, **settings)
+    return runner.run_benchmark(runner.plan_of(run_file), progress)

@@ -27,8 +27,8 @@ def _bytes(line: Line, what: str) -> Callable[[int, int], None]:
 def _round_of(benchmark: str, asked: str | None) -> tuple[Round | None, str]:
     """The round whose gate applies and the benchmark's name in it."""
     from assay.status import Usage
-    from checker.discover import benchmark_name
     from schemas import UnknownRound, load_round, round_names
+    from schemas.names import benchmark_name
 
     try:
         names = [asked] if asked else list(reversed(round_names()))

@@ -12,8 +12,9 @@ def verify(options: argparse.Namespace, write: Write, say: Write) -> int:
     """Run the command: 0 the test passes, 1 it fails, 2 it cannot be known."""
     from assay.status import EXIT_ERRORS, EXIT_OK, EXIT_USAGE, Usage
     from checker import compliance
-    from checker.discover import benchmark_name, canonical_scenario
+    from checker.discover import canonical_scenario
     from schemas import UnknownRound, load_round
+    from schemas.names import benchmark_name
 
     try:
         round = load_round(options.round)

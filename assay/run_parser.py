@@ -35,7 +35,7 @@ def _percent(text: str) -> float:
         value = -1.0
     if not 0 <= value < 100:
         raise argparse.ArgumentTypeError(f"{text!r} is not a percentage from 0 to below 100")
-    return value / 100
+    return value
 
 
 def _option(text: str) -> tuple[str, Any]:
@@ -57,9 +57,16 @@ def _option(text: str) -> tuple[str, Any]:
 
 def add_run_options(run: argparse.ArgumentParser) -> None:
     """Everything that ``assay run`` takes."""
+    run.add_argument(
+        "--config", type=Path, metavar="FILE",
+        help="a run file (TOML) with any of the options below; those given here win",
+    )  # fmt: skip
+    run.add_argument(
+        "--save-config", type=Path, metavar="FILE", help="write the options to a run file as well"
+    )
     what = run.add_argument_group("what to measure")
     what.add_argument(
-        "--benchmark", default="digits", metavar="B",
+        "--benchmark", metavar="B",
         help="default: digits, an embedded one; module:NAME or folder/file.py:NAME for your own",
     )  # fmt: skip
     what.add_argument(
@@ -81,23 +88,28 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
     )
     tree = run.add_argument_group("the submission tree")
     tree.add_argument(
-        "--out", required=True, type=Path, metavar="FOLDER",
+        "--out", type=Path, metavar="FOLDER",
         help="the submission tree, created or added to",
     )  # fmt: skip
     tree.add_argument(
         "--round", metavar="R",
         help="round whose rules and layout apply (default: demo for embedded benchmarks)",
     )  # fmt: skip
-    tree.add_argument("--division", choices=("closed", "open", "network"), default="closed")
-    tree.add_argument("--submitter", default="Assay", metavar="NAME")
+    tree.add_argument("--division", choices=("closed", "open", "network"), help="default: closed")
+    tree.add_argument("--submitter", metavar="NAME", help="default: Assay")
     tree.add_argument("--system", metavar="NAME", help="default: made from the processor's name")
     tree.add_argument(
-        "--system-type", default="datacenter,edge", metavar="T",
+        "--system-type", metavar="T",
         help="datacenter, edge or 'datacenter,edge' (default)",
     )  # fmt: skip
     tree.add_argument(
-        "--overwrite", action="store_true", help="replace older results of the same names"
-    )
+        "--overwrite", action="store_true", default=None,
+        help="replace older results of the same names",
+    )  # fmt: skip
+    tree.add_argument(
+        "--resume", action="store_true", default=None,
+        help="keep scenarios that were finished with the same settings; measure the rest",
+    )  # fmt: skip
     load = run.add_argument_group("load and length")
     load.add_argument(
         "--target-qps", type=_above_zero, metavar="X", help="default: estimated by a warm-up"
@@ -107,41 +119,38 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
     )
     load.add_argument("--user-conf", type=Path, metavar="FILE", help="a user.conf to start from")
     load.add_argument(
-        "--find-qps", action="store_true",
+        "--find-qps", action="store_true", default=None,
         help="search for the highest valid rate: short runs, bisection, one full run to confirm; resumable",
     )  # fmt: skip
     load.add_argument(
-        "--probe-duration", type=_above_zero, metavar="SECONDS", default=3.0,
+        "--probe-duration", type=_above_zero, metavar="SECONDS",
         help="minimum duration of the search's short runs (default: 3)",
     )  # fmt: skip
     load.add_argument(
-        "--tolerance", type=_percent, metavar="PERCENT", default=0.05,
+        "--tolerance", type=_percent, metavar="PERCENT",
         help="stop once the rate is known to within PERCENT (default: 5)",
     )  # fmt: skip
     load.add_argument(
-        "--margin", type=_percent, metavar="PERCENT", default=0.05,
+        "--margin", type=_percent, metavar="PERCENT",
         help="how far below the highest valid rate to make the full run (default: 5)",
     )  # fmt: skip
     load.add_argument(
-        "--compliance", action="store_true",
+        "--compliance", action="store_true", default=None,
         help="also run and verify the compliance tests the round requires",
     )  # fmt: skip
     load.add_argument(
-        "--measure-anyway", action="store_true",
+        "--measure-anyway", action="store_true", default=None,
         help="measure even when the accuracy target is missed; the result goes to open",
     )  # fmt: skip
     load.add_argument(
-        "--no-early-stop", action="store_true",
+        "--no-early-stop", action="store_const", const=False, dest="early_stop",
         help="finish a run even when it can only become INVALID",
     )  # fmt: skip
     load.add_argument(
-        "--stall-timeout",
-        type=float,
-        default=60.0,
-        metavar="S",
+        "--stall-timeout", type=_above_zero, metavar="S",
         help="end a run after S seconds without progress; loading gets ten times as long "
         "(default: 60)",
-    )
+    )  # fmt: skip
     load.add_argument("--dry-run", action="store_true", help="only show what would be done")
     _execution(run.add_argument_group("execution"))
     run.add_argument("--no-progress", action="store_true", help="no progress on standard error")
@@ -149,15 +158,15 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
 
 def _execution(group: Any) -> None:
     group.add_argument(
-        "--backend", default="onnxruntime", metavar="B",
+        "--backend", metavar="B",
         help="onnxruntime (default), tensorrt, kserve, dummy, or module:Class or folder/file.py:Class",
     )  # fmt: skip
     group.add_argument(
-        "--backend-option", action="append", type=_option, default=[], metavar="NAME=VALUE",
+        "--backend-option", action="append", type=_option, metavar="NAME=VALUE",
         help="an option of the backend; may be repeated",
     )  # fmt: skip
     group.add_argument(
-        "--url", action="append", default=[], metavar="URL",
+        "--url", action="append", metavar="URL",
         help="kserve: http://host:port or grpc://host:port of a server; the load is balanced over several",
     )  # fmt: skip
     group.add_argument(
@@ -174,7 +183,9 @@ def _execution(group: Any) -> None:
         "--graph-optimization", choices=("disable", "basic", "extended", "all"),
         help="ONNX Runtime's graph optimization (default: all)",
     )  # fmt: skip
-    group.add_argument("--io-binding", action="store_true", help="use ONNX Runtime's I/O binding")
+    group.add_argument(
+        "--io-binding", action="store_true", default=None, help="use ONNX Runtime's I/O binding"
+    )
     group.add_argument(
         "--workers", type=_whole, metavar="N",
         help="concurrent inferences in Offline and Server (default: 1; kserve: 8 per URL)",
@@ -184,7 +195,7 @@ def _execution(group: Any) -> None:
         "--max-batch", type=_whole, metavar="N", help="most samples per Server inference"
     )
     group.add_argument(
-        "--batch-deadline-us", type=_above_zero, default=0.0, metavar="US",
+        "--batch-deadline-us", type=_above_zero, metavar="US",
         help="how long a Server query may wait for others to share its batch (default: 0)",
     )  # fmt: skip
 

@@ -16,6 +16,7 @@ from checker.model import DIVISIONS, SCENARIOS, BenchmarkFolder, Submitter, Syst
 from checker.near import nearest
 from checker.parse.documents import read_json
 from checker.parse.reading import File, Folder
+from schemas.names import benchmark_name
 from schemas.round import Aliases, Round
 
 Scope = Literal["tree", "division", "submitter", "system", "benchmark", "result", "run"]
@@ -175,31 +176,6 @@ def canonical_scenario(name: str, aliases: Aliases) -> str | None:
         if low == known.lower():
             return known
     return {k.lower(): v for k, v in aliases.scenarios.items()}.get(low)
-
-
-def benchmark_name(
-    directory: str, round: Round, mapping: dict[str, str], division: str
-) -> str | None:
-    """The round's benchmark that a folder's name means; None when it means none.
-
-    Order: the round's own names, exact aliases, the submitter's mapping (open division),
-    name parts, exact aliases of what those gave.
-    """
-    if directory in round.benchmarks:
-        return directory
-    exact = round.aliases.exact
-    if exact.get(directory) in round.benchmarks:
-        return exact[directory]
-    if division == "open" and directory in mapping:
-        mapped = mapping[directory]
-        mapped = mapped if mapped in round.benchmarks else exact.get(mapped, mapped)
-        if mapped in round.benchmarks:
-            return mapped
-    for part, target in round.aliases.contains:
-        if part in directory:
-            target = target if target in round.benchmarks else exact.get(target, target)
-            return target if target in round.benchmarks else None
-    return None
 
 
 def discover(

@@ -1,11 +1,13 @@
 """Reference measurement: run a benchmark under the official LoadGen, write a submission tree.
 
-    from runner import Plan, run_benchmark
-    outcomes = run_benchmark(Plan("digits", out=Path("submission"), min_duration_ms=2000))
+    from runner import Tree, plan_for, run_benchmark
+    outcomes = run_benchmark(plan_for("v6.1", "resnet50", tree=Tree(out=Path("submission"))))
 
 Importing this package is free: NumPy, ONNX Runtime and LoadGen are imported by the process that
 measures, or where they are used.  The parts, from the outside in:
 
+* `plan_for(round, benchmark, …)` - a measurement by a round's rules; `plan_of(run_file)` from a run file.
+* `foresee(plan)`, `cautions(plan)` - what it will take, and what will keep it from being accepted.
 * `run_benchmark(plan, progress)` - the accuracy run (the gate), then the performance run, for
   every scenario of a `Plan`; each finished result is moved into the submission tree.
 * `measure(job, folder, progress)` - one LoadGen run in a process of its own.
@@ -40,15 +42,21 @@ if TYPE_CHECKING:
         StalledRun,
         UserConfError,
     )
-    from runner.progress import Event, Progress, Silent
-    from runner.reference import (
-        Outcome,
+    from runner.foresight import cautions, foresee, sample_count
+    from runner.plan import (
+        Conduct,
+        Execution,
+        Inputs,
+        Load,
         Plan,
-        foresee,
-        iter_benchmark,
-        run_benchmark,
-        sample_count,
+        Rules,
+        Tree,
+        plan_for,
+        plan_of,
+        read_run_file,
     )
+    from runner.progress import Event, Progress, Silent
+    from runner.reference import Outcome, iter_benchmark, run_benchmark
     from runner.run import Job, Measurement, measure
     from runner.search import Search
     from runner.settings import SCENARIOS, RunSettings, parse_user_conf
@@ -74,11 +82,21 @@ _HOME = {
     "Progress": "runner.progress",
     "Silent": "runner.progress",
     "Outcome": "runner.reference",
-    "Plan": "runner.reference",
-    "foresee": "runner.reference",
+    "Conduct": "runner.plan",
+    "Execution": "runner.plan",
+    "Inputs": "runner.plan",
+    "Load": "runner.plan",
+    "Plan": "runner.plan",
+    "Rules": "runner.plan",
+    "Tree": "runner.plan",
+    "plan_for": "runner.plan",
+    "plan_of": "runner.plan",
+    "read_run_file": "runner.plan",
+    "cautions": "runner.foresight",
+    "foresee": "runner.foresight",
     "iter_benchmark": "runner.reference",
     "run_benchmark": "runner.reference",
-    "sample_count": "runner.reference",
+    "sample_count": "runner.foresight",
     "Job": "runner.run",
     "Measurement": "runner.run",
     "Search": "runner.search",
@@ -96,18 +114,23 @@ _HOME = {
 __all__ = [
     "SCENARIOS",
     "BackendError",
+    "Conduct",
     "DatasetError",
     "Event",
+    "Execution",
     "HopelessRun",
     "InferenceError",
+    "Inputs",
     "Interrupted",
     "Job",
+    "Load",
     "Measurement",
     "Outcome",
     "OutputError",
     "Plan",
     "Progress",
     "ResourceError",
+    "Rules",
     "RunFailed",
     "RunSettings",
     "RunnerError",
@@ -115,8 +138,10 @@ __all__ = [
     "SettingsError",
     "Silent",
     "StalledRun",
+    "Tree",
     "UserConfError",
     "benchmark_names",
+    "cautions",
     "default_system_name",
     "describe_system",
     "foresee",
@@ -124,6 +149,9 @@ __all__ = [
     "iter_benchmark",
     "measure",
     "parse_user_conf",
+    "plan_for",
+    "plan_of",
+    "read_run_file",
     "run_benchmark",
     "sample_count",
     "truncate_accuracy_log",

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from runner.system import UNKNOWN
-
+UNKNOWN = "not detected; to be filled in by the submitter"
 INSTALL = "pip install nvidia-ml-py"
 # Marks of the interface generations, as a link's own number names them.
 _NVLINK_GB_S = {1: 40, 2: 50, 3: 50, 4: 50, 5: 100}  # both directions of one link

@@ -315,7 +315,7 @@ class _Prober:
             if number
             not in {
                 conf.line
-                for conf in settings.conf()
+                for conf in settings.conf().settings
                 if conf.key in ("min_duration", "min_query_count", self.key)
             }
         ]
@@ -385,7 +385,9 @@ def find(
     """
     prober = _Prober(job, runs, log, progress, say)
     scenario = job.settings.scenario
-    if any(c.key == prober.key for c in job.settings.conf() if c.scenario in (scenario, "*")):
+    if any(
+        c.key == prober.key for c in job.settings.conf().settings if c.scenario in (scenario, "*")
+    ):
         raise SettingsError(
             f"found {prober.key} for {scenario} in the user.conf and a search for it; asked for "
             "one of them. Delete the line."

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from checker.early_stopping import total_queries
+from checker.parse.user_conf import Conf, Setting, parse_conf
 from runner.errors import ResourceError, SettingsError, UserConfError
 
 Mode = Literal["performance", "accuracy"]
@@ -44,9 +45,6 @@ _SERVER = frozenset({"Server"})
 
 _WHOLE = re.compile(r"[0-9]+\Z")
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?\Z|\.[0-9]+([eE][+-]?[0-9]+)?\Z")
-_LINE = re.compile(
-    r"(?P<model>\S+)\.(?P<scenario>[^.\s]+)\.(?P<key>[^.\s=]+)\s*=\s*(?P<value>\S+)\Z"
-)
 
 
 @dataclass(frozen=True)
@@ -110,24 +108,13 @@ _FORBIDDEN = {
 }
 
 
-@dataclass(frozen=True)
-class ConfLine:
-    """One setting of a user.conf; `line` is 1-based."""
-
-    line: int
-    model: str
-    scenario: str
-    key: str
-    value: float
-
-
 def parse_user_conf(
     text: str,
     *,
     name: str = "user.conf",
     least_duration_ms: int = 0,
     server_limit_allowed: bool = False,
-) -> list[ConfLine]:
+) -> Conf:
     """Read and lint a user.conf.
 
     Args:
@@ -140,29 +127,21 @@ def parse_user_conf(
     Raises:
         UserConfError: the first line that LoadGen would misread, ignore, or must not be given.
     """
-    lines = []
-    for number, raw in enumerate(text.splitlines(), 1):
-        content = raw.split("#", 1)[0].strip()
-        if not content:
-            continue
+    conf = parse_conf(text, name)
+    odd = dict(conf.odd_lines)
+    settings = {setting.line: setting for setting in conf.settings}
+    for number in sorted((*odd, *settings)):
         where = f"{name}:{number}"
-        match = _LINE.match(content)
-        if not match:
+        if number in odd:
             raise UserConfError(
-                f"{where}: found {content!r}; asked for 'model.Scenario.key = number', for "
+                f"{where}: found {odd[number]!r}; expected 'model.Scenario.key = number', for "
                 "example '*.Server.target_qps = 100'.",
                 number,
             )
-        line = ConfLine(
-            number,
-            match["model"],
-            match["scenario"],
-            match["key"],
-            _value(match["key"], match["value"], where, number),
-        )
-        _lint(line, where, least_duration_ms, server_limit_allowed)
-        lines.append(line)
-    return lines
+        setting = settings[number]
+        value = _value(setting.key, setting.value, where, number)
+        _lint(setting, value, where, least_duration_ms, server_limit_allowed)
+    return conf
 
 
 def _value(key: str, text: str, where: str, number: int) -> float:
@@ -189,7 +168,9 @@ def _value(key: str, text: str, where: str, number: int) -> float:
     return float(text)
 
 
-def _lint(line: ConfLine, where: str, least_duration_ms: int, server_limit_allowed: bool) -> None:
+def _lint(
+    line: Setting, value: float, where: str, least_duration_ms: int, server_limit_allowed: bool
+) -> None:
     rule = _ALLOWED[line.key]
     if line.scenario != "*" and line.scenario not in SCENARIOS:
         raise UserConfError(
@@ -208,29 +189,18 @@ def _lint(line: ConfLine, where: str, least_duration_ms: int, server_limit_allow
             f"{', '.join(s for s in SCENARIOS if s in scenarios)}.",
             line.line,
         )
-    if line.value > rule.highest or (
-        line.value <= 0 and line.key in ("target_latency", "target_qps")
-    ):
+    if value > rule.highest or (value <= 0 and line.key in ("target_latency", "target_qps")):
         raise UserConfError(
-            f"{where}: found {line.key} = {line.value:g}; asked for {rule.unit} (more than 0, at "
+            f"{where}: found {line.key} = {value:g}; asked for {rule.unit} (more than 0, at "
             f"most {rule.highest:g}). Is the value in another unit?",
             line.line,
         )
-    if line.key == "min_duration" and line.value < least_duration_ms:
+    if line.key == "min_duration" and value < least_duration_ms:
         raise UserConfError(
-            f"{where}: found min_duration = {line.value:g} ms; the round asks for at least "
+            f"{where}: found min_duration = {value:g} ms; the round asks for at least "
             f"{least_duration_ms} ms. The unit is milliseconds.",
             line.line,
         )
-
-
-def conf_value(lines: Iterable[ConfLine], model: str, scenario: str, key: str) -> float | None:
-    """The value that LoadGen would take, by its own order: exact names first, `*.*` last."""
-    table = {(line.model, line.scenario): line.value for line in lines if line.key == key}
-    for place in ((model, scenario), ("*", scenario), (model, "*"), ("*", "*")):
-        if place in table:
-            return table[place]
-    return None
 
 
 @dataclass(frozen=True)
@@ -292,8 +262,8 @@ class RunSettings:
         if not 0 < self.load <= 1:
             raise SettingsError(f"found load={self.load}; asked for more than 0 and at most 1.")
 
-    def conf(self) -> list[ConfLine]:
-        """The lines of `user_conf`, linted."""
+    def conf(self) -> Conf:
+        """`user_conf`, linted."""
         return parse_user_conf(
             self.user_conf,
             least_duration_ms=self.least_duration_ms,
@@ -312,11 +282,11 @@ class RunSettings:
                 asked["target_latency"] = self.target_latency_ms
         else:
             asked["target_latency"] = self.expected_latency_ms
-        lines = self.conf()
+        conf = self.conf()
         values = {}
         for key in _ALLOWED:
-            value = conf_value(lines, self.model, self.scenario, key)
-            value = asked.get(key) if value is None else value
+            setting = conf.lookup(self.model, self.scenario, key)
+            value = setting.number if setting is not None else asked.get(key)
             if value is not None:
                 values[key] = value
         return values
@@ -508,11 +478,11 @@ def _rounded(value: float) -> float:
 
 def user_conf_text(settings: RunSettings, hints: Hints) -> str:
     """The user.conf of this run: the user's own lines, then whatever they did not say."""
-    lines = settings.conf()
+    conf = settings.conf()
     text = settings.user_conf.rstrip("\n")
     parts = [text] if text else []
     for key, value in hints.values.items():
-        if conf_value(lines, settings.model, settings.scenario, key) is None:
+        if conf.lookup(settings.model, settings.scenario, key) is None:
             number = f"{value:.0f}" if _ALLOWED[key].whole else f"{value:.10g}"
             parts.append(f"{settings.model}.{settings.scenario}.{key} = {number}")
     if not parts:

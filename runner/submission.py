@@ -50,6 +50,8 @@ class Paper:
         command: the command line that measured it; "" where there was none.
         task: the round's benchmark that an open-division folder is scored as; None: its own name.
         round: the round's name.
+        run_file: the run file that measured it; "" where there was none.
+        outcome: what became of it: "valid", "invalid" or "not-compliant".
     """
 
     made_with: Provenance
@@ -58,6 +60,8 @@ class Paper:
     command: str = ""
     task: str | None = None
     round: str = ""
+    run_file: str = ""
+    outcome: str = ""
 
 
 def write_system(path: Path, description: Mapping[str, str]) -> None:
@@ -324,6 +328,7 @@ def _result_readme(
         "| | |",
         "|---|---|",
         f"| Result | {performance.metric or 0:.6g} {performance.unit} |",
+        f"| Outcome | {paper.outcome or performance.detail.get('result_validity')} |",
         f"| LoadGen's verdict | {performance.detail.get('result_validity')} |",
         f"| Accuracy | {score.metric} = {score.value:.6g} |",
         f"| Executed by | {performance.framework} |",
@@ -360,7 +365,39 @@ def _result_readme(
         lines += ["", "To be known about this result:", ""]
         lines += [f"- {note}" for note in told]
     lines += ["", "To repeat it:", "", f"    {_command(benchmark, performance, paper)}", ""]
+    if paper.run_file:
+        lines += ["The same as a run file, for `assay run --config`:", "", "```toml"]
+        lines += [paper.run_file.rstrip("\n"), "```", ""]
     return "\n".join(lines)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stated:
+    """What the README of a result states of the measurement.
+
+    Attributes:
+        rows: title to text of its table.
+        run_file: "" where there is none.
+    """
+
+    rows: Mapping[str, str]
+    run_file: str
+
+
+def read_readme(folder: Path) -> Stated:
+    """The README that `write_result` wrote beside the measurements.
+
+    Raises:
+        OutputError: it cannot be read.
+    """
+    path = folder / "README.md"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OutputError(f"{path}: cannot be read ({error}).") from error
+    rows = dict(re.findall(r"^\| ([^|]+) \| (.*) \|$", text, re.MULTILINE))
+    found = re.search(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return Stated(rows=rows, run_file=found[1] if found else "")
 
 
 def _data(benchmark: Benchmark, performance: Measurement) -> str:

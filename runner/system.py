@@ -14,7 +14,9 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-UNKNOWN = "not detected; to be filled in by the submitter"
+from runner import gpu
+from runner.gpu import UNKNOWN
+
 NONE = "N/A"
 _OF_THE_MACHINE = ("host_", "accelerator")
 _PACKAGES = (
@@ -186,12 +188,9 @@ def describe_system(
     cabling, cards = _network()
     found = _accelerators()
     used = found if uses_accelerator else []
-    # Imported here: that module takes its words from this one.
-    from runner.gpu import Gpus, accelerator_fields, accelerator_notes, read_gpus, used_gpus
-
-    nvidia = read_gpus() if uses_accelerator else Gpus()
-    working = used_gpus(nvidia, framework)
-    told = f"{accelerator_notes(nvidia, working)} " if working else ""
+    nvidia = gpu.read_gpus() if uses_accelerator else gpu.Gpus()
+    working = gpu.used_gpus(nvidia, framework)
+    told = f"{gpu.accelerator_notes(nvidia, working)} " if working else ""
     unknown = UNKNOWN if used or working else NONE
     idle = f"Accelerators present but not used: {', '.join(found)}. " if found and not used else ""
     described = {
@@ -219,7 +218,7 @@ def describe_system(
         "accelerator_interconnect": unknown,
         "accelerator_interconnect_topology": unknown,
         "accelerator_on-chip_memories": unknown,
-        **accelerator_fields(working),
+        **gpu.accelerator_fields(working),
         "cooling": UNKNOWN,
         "framework": framework,
         "operating_system": _operating_system(),

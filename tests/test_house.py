@@ -23,14 +23,15 @@ ALLOWED: dict[str, set[str]] = {
         "checker.accuracy",
         "checker.compliance",
         "checker.early_stopping",
+        "checker.parse.user_conf",
         "checker.replay",
     },
     "reports": {"reports", "schemas"},
     "checker": {"checker", "schemas"},
     "schemas": {"schemas"},
 }
-"""What a package may import of the others. The runner uses the checker for scoring, and for the
-arithmetic of early stopping and LoadGen's schedule, which have one place."""
+"""What a package may import of the others. The runner uses the checker for scoring, and for what has
+one place: the arithmetic of early stopping and of LoadGen's schedule, and the reader of user.conf."""
 
 HEAVY = (
     "numpy", "onnxruntime", "onnx", "mlperf_loadgen", "rich", "jinja2", "pycocotools", "sacrebleu",

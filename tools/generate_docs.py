@@ -10,6 +10,7 @@ from reports import rounds
 from schemas import load_round, round_names
 from tools.requirements_page import requirements_page
 from tools.round_schema import as_text as round_schema
+from tools.run_schema import as_text as run_schema
 from tools.troubleshooting_page import troubleshooting_page
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -57,6 +58,7 @@ PAGES = {
     "docs/rounds.md": rounds_page,
     "docs/troubleshooting.md": troubleshooting_page,
     "schemas/round.schema.json": round_schema,
+    "schemas/run.schema.json": run_schema,
 }
 
 

@@ -55,6 +55,12 @@ class Conf:
         return None
 
 
+def parse_conf(text: str, path: str = "user.conf") -> Conf:
+    """The settings of a conf file's text. Never raises; what is no setting is in ``odd_lines``."""
+    settings, odd = _parse(text)
+    return Conf(path, list(settings), [], list(odd), not text.strip())
+
+
 def read_conf(file: File) -> Conf:
     """Read one conf file. Never raises; problems are in ``faults`` and ``odd_lines``."""
     conf = Conf(file.path)

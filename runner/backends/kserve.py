@@ -331,7 +331,7 @@ def network_fields(options: Mapping[str, Any], workers: int) -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
     from platform import release, system
 
-    from runner.system import UNKNOWN
+    from runner.gpu import UNKNOWN
 
     endpoints = endpoints_of(options.get("url", ()))
     kinds = sorted({"gRPC (HTTP/2)" if e.grpc else "HTTP/1.1" for e in endpoints})

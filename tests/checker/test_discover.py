@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from checker.discover import Place, benchmark_name, canonical_scenario, discover, locate
+from checker.discover import Place, canonical_scenario, discover, locate
 from checker.engine import Options, check
 from checker.parse.reading import list_tree
 from schemas.load import load_round
+from schemas.names import benchmark_name
 from tests.conftest import Grow
 from tests.trees import DETAIL, GoodTree, good_tree
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from runner import Plan, RunSettings, measure, run_benchmark
+from runner import RunSettings, measure, run_benchmark
 from runner.backends import open_backend
 from runner.backends.dummy import Dummy
 from runner.backends.onnxrt import OnnxRuntime
@@ -23,6 +23,7 @@ from runner.benchmarks.translation import Decoding
 from runner.errors import BackendError, InferenceError
 from runner.run import Job
 from schemas import load_round
+from tests.runner.plans import plan_with
 
 OPTIONS = {"threads": 1, "spinning": False}
 # Of the shipped files, as ONNX Runtime on a CPU computes them.
@@ -109,8 +110,8 @@ def test_an_accuracy_run_under_loadgen(name: str, tmp_path: Path) -> None:
 
 def test_the_gate_stops_the_all_int8_detector(tmp_path: Path) -> None:
     gate = load_round("demo").benchmarks["scenes"].accuracy[0].bound
-    plan = Plan(
-        "scenes", tmp_path / "tree", ("Offline",), system="box", precision="int8-all", gate=gate,
+    plan = plan_with(
+        "scenes", tmp_path / "tree", scenarios=("Offline",), system="box", precision="int8-all", gate=gate,
         backend_options={"spinning": False},
     )  # fmt: skip
     (outcome,) = run_benchmark(plan)

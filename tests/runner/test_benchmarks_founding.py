@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from checker.accuracy.bleu import score_texts
 from checker.accuracy.detection import score_boxes
-from runner import Measurement, Plan, RunSettings, SettingsError, measure, run_benchmark
+from runner import Measurement, RunSettings, SettingsError, measure, run_benchmark
 from runner.backends import open_backend
 from runner.benchmarks import (
     ALIASES,
@@ -32,6 +31,7 @@ from runner.errors import BackendError, DatasetError, InferenceError
 from runner.run import Job
 from tests.runner import models
 from tests.runner.models import COLOURS
+from tests.runner.plans import changed, plan_with
 from tests.runner.test_datasets_text import wmt_folder
 
 Image = pytest.importorskip("PIL.Image")
@@ -412,8 +412,8 @@ def test_a_file_beside_the_model_describes_its_preprocessing(
         "mean 123.675, 116.28, 103.53 and scale 0.0171248, 0.017507, 0.0174292 for red, green and "
         "blue; NCHW, BGR, float32; label offset 0"
     )
-    plan = Plan(
-        "resnet50", tmp_path / "tree", ("Offline",), backend_options=OPTIONS, model=model,
+    plan = plan_with(
+        "resnet50", tmp_path / "tree", scenarios=("Offline",), backend_options=OPTIONS, model=model,
         data=imagenet, gate=75.0, min_duration_ms=300, early_stop=False,
         user_conf="*.Offline.min_query_count = 100\n",
     )  # fmt: skip
@@ -423,7 +423,7 @@ def test_a_file_beside_the_model_describes_its_preprocessing(
     assert benchmark.preparation in (outcome.path / "README.md").read_text()
     # One line is wrong: the message says what was used and what other models need.
     said.write_text(said.read_text().replace("BGR", "RGB"))
-    (missed,) = run_benchmark(replace(plan, out=tmp_path / "other"))
+    (missed,) = run_benchmark(changed(plan, out=tmp_path / "other"))
     assert missed.status == "gate-missed"
     assert "Preprocessing used: bicubic-crop to 224 x 224" in missed.message
     assert 'colour_order = "BGR"' in missed.message and "label_offset = 1" in missed.message
@@ -458,7 +458,7 @@ def test_names(tmp_path: Path) -> None:
     for alias, name in ALIASES.items():
         assert get_benchmark(alias) is get_benchmark(name)
     with pytest.raises(SettingsError, match="comes without a model; give one with --model"):
-        run_benchmark(Plan("resnet50", tmp_path / "tree", ("Offline",)))
+        run_benchmark(plan_with("resnet50", tmp_path / "tree", scenarios=("Offline",)))
 
 
 def test_the_dummy_backend_needs_no_model(imagenet: Path, coco: Path, wmt: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 from assay.cli import main
 from runner import doctor
 from runner.doctor import examine
-from runner.gpu import Gpu, accelerator_fields, accelerator_notes, read_gpus, used_gpus
-from runner.system import UNKNOWN, describe_system
+from runner.gpu import UNKNOWN, Gpu, accelerator_fields, accelerator_notes, read_gpus, used_gpus
+from runner.system import describe_system
 
 GIB = 2**30
 

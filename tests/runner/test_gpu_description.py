@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from runner import Plan, gpu
+from runner import gpu
 from runner.benchmarks.digits import DIGITS
-from runner.reference import _job
+from runner.preparing import job_of
 from runner.system import describe_system
+from tests.runner.plans import plan_with
 from tests.runner.test_doctor import Nvml
 
 
@@ -33,6 +34,6 @@ def test_used_gpus_are_described(
 
 
 def test_fp16_is_made_from_the_float32_model() -> None:
-    plan = Plan("digits", out=Path("x"), backend="tensorrt", precision="fp16")
-    job = _job(plan, DIGITS, "Offline", "accuracy")
+    plan = plan_with("digits", Path("x"), backend="tensorrt", precision="fp16")
+    job = job_of(plan, DIGITS, "Offline", "accuracy")
     assert job.model == str(DIGITS.models["fp32"]) and job.backend_options["precision"] == "fp16"

@@ -31,9 +31,10 @@ from runner.backends.kserve_client import Balancer, parse_url
 from runner.benchmarks.digits import DIGITS
 from runner.datasets.digits import INPUT, Digits
 from runner.errors import LostQuery
+from runner.gpu import UNKNOWN
 from runner.logs import ACCURACY
 from runner.settings import Mode
-from runner.system import UNKNOWN, describe_system
+from runner.system import describe_system
 from schemas import load_round
 
 ROOT = Path(__file__).resolve().parents[2]

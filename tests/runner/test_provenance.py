@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from runner import BackendError, SettingsError, run_benchmark
 from runner.benchmarks.digits import DIGITS
 from runner.provenance import sha256, weight_types
+from tests.runner.plans import changed
 from tests.runner.test_reference import plan
 
 FP32, INT8 = DIGITS.models["fp32"], DIGITS.models["int8"]
@@ -53,7 +53,7 @@ def test_a_contradiction_is_refused_before_the_run(
         run_benchmark(wrong)
     assert list(tmp_path.iterdir()) == []
     # The dummy backend runs no model, so that there is nothing to contradict.
-    quick = replace(wrong, backend="dummy", scenarios=("SingleStream",))
+    quick = changed(wrong, backend="dummy", scenarios=("SingleStream",))
     assert run_benchmark(quick)[0].path is not None
 
 

@@ -20,7 +20,9 @@ from runner import (
     run_benchmark,
     truncate_accuracy_log,
 )
-from runner.reference import better_hint, foresee
+from runner.foresight import foresee
+from runner.reference import better_hint
+from tests.runner.plans import changed, plan_with
 from tests.runner.test_run import job
 
 
@@ -30,10 +32,10 @@ def plan(out: Path, **more: Any) -> Plan:
         "system": "box",
         "min_duration_ms": 700,
         "target_latency_ms": 1000.0,
-        "load": 0.1,
+        "share": 0.1,
         "gate": 95.0,
     }
-    return Plan("digits", out, **{**values, **more})
+    return plan_with("digits", out, **{**values, **more})
 
 
 class Runs:
@@ -111,7 +113,7 @@ def test_a_missed_gate_is_not_measured(tmp_path: Path) -> None:
     assert runs.started == [("Offline", "accuracy")]
     assert not (tmp_path / "tree").exists()
 
-    (outcome,) = run_benchmark(replace(wrong, measure_anyway=True))
+    (outcome,) = run_benchmark(changed(wrong, measure_anyway=True))
     assert outcome.division == "open" and outcome.path is not None
     assert (tmp_path / "tree/open/Assay/results/box/digits/Offline") == outcome.path
     assert not (tmp_path / "tree/closed").exists()
@@ -141,7 +143,7 @@ def test_older_results_are_kept_unless_told(tmp_path: Path) -> None:
         run_benchmark(mine)
     assert first.path is not None
     (first.path / "mark").write_text("old")
-    (second,) = run_benchmark(replace(mine, overwrite=True))
+    (second,) = run_benchmark(changed(mine, overwrite=True))
     assert second.path == first.path and not (first.path / "mark").exists()
     assert [p.name for p in tmp_path.iterdir()] == ["tree"]
 
@@ -149,13 +151,13 @@ def test_older_results_are_kept_unless_told(tmp_path: Path) -> None:
 def test_a_plan_is_refused_before_anything_runs(tmp_path: Path) -> None:
     good = plan(tmp_path / "tree")
     for bad in (
-        replace(good, submitter="two words"),
-        replace(good, system=".hidden"),
-        replace(good, division="semi"),
-        replace(good, scenarios=()),
-        replace(good, scenarios=("Batch",)),
-        replace(good, user_conf="digits.Server.mode = 1"),
-        replace(good, backend="onnxruntime", precision="fp4"),
+        changed(good, submitter="two words"),
+        changed(good, system=".hidden"),
+        changed(good, division="semi"),
+        changed(good, scenarios=()),
+        changed(good, scenarios=("Batch",)),
+        changed(good, user_conf="digits.Server.mode = 1"),
+        changed(good, backend="onnxruntime", precision="fp4"),
     ):
         with pytest.raises(SettingsError):
             run_benchmark(bad)
@@ -216,10 +218,11 @@ def test_only_our_own_guesses_are_made_again() -> None:
 
 
 def test_the_forecast_counts_the_samples_that_loadgen_asks_for(tmp_path: Path) -> None:
-    resnet = Plan(
-        "resnet50", tmp_path, ("Offline",), backend="dummy", target_qps=20, min_duration_ms=4000
-    )
+    resnet = plan_with(
+        "resnet50", tmp_path, scenarios=("Offline",), backend="dummy", target_qps=20,
+        min_duration_ms=4000,
+    )  # fmt: skip
     assert "24,576 samples or more in Offline" in foresee(resnet)
-    assert "samples or more" not in foresee(replace(resnet, benchmark="digits"))
+    assert "samples or more" not in foresee(changed(resnet, benchmark="digits"))
     slow = plan(tmp_path, scenarios=("Server",), target_qps=1.0, min_query_count=300)
     assert "at least 5 min" in foresee(slow)

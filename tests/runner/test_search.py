@@ -244,7 +244,7 @@ def test_cost_and_steps_down() -> None:
 def test_a_search_on_a_real_run_writes_its_user_conf(tmp_path: Path) -> None:
     wanted = plan(
         tmp_path / "tree", scenarios=("Server",), backend="tests.runner.cheats:Honest",
-        max_batch=1, search=Search(probe_s=0.3, tolerance=0.9, margin=0.2), min_duration_ms=400, load=0.4,
+        max_batch=1, search=Search(probe_s=0.3, tolerance=0.9, margin=0.2), min_duration_ms=400, share=0.4,
         target_latency_ms=50.0,
     )  # fmt: skip
     (outcome,) = run_benchmark(wanted)

@@ -10,7 +10,6 @@ from runner.settings import (
     RunSettings,
     WarmUp,
     calibrate,
-    conf_value,
     memory_bytes,
     parse_user_conf,
     pregenerated,
@@ -22,10 +21,10 @@ GB = 10**9
 
 
 def test_user_conf_is_read_with_comments_and_blank_lines() -> None:
-    lines = parse_user_conf(
+    conf = parse_user_conf(
         "# ours\n\n*.Server.target_qps = 12.5  # measured\nllama3.1-8b.Offline.min_query_count=7\n"
     )
-    assert [(x.line, x.model, x.scenario, x.key, x.value) for x in lines] == [
+    assert [(x.line, x.model, x.scenario, x.key, x.number) for x in conf.settings] == [
         (3, "*", "Server", "target_qps", 12.5),
         (4, "llama3.1-8b", "Offline", "min_query_count", 7),
     ]
@@ -68,13 +67,13 @@ def test_server_limit_may_be_set_where_loadgen_knows_none() -> None:
 
 
 def test_lookup_order_is_loadgens() -> None:
-    lines = parse_user_conf(
+    conf = parse_user_conf(
         "*.*.min_duration = 1\nd.*.min_duration = 2\n*.Server.min_duration = 3\n"
     )
-    assert conf_value(lines, "d", "Server", "min_duration") == 3
-    assert conf_value(lines, "d", "Offline", "min_duration") == 2
-    assert conf_value(lines, "e", "Offline", "min_duration") == 1
-    assert conf_value(lines, "e", "Offline", "target_qps") is None
+    assert conf.lookup("d", "Server", "min_duration").number == 3  # type: ignore[union-attr]
+    assert conf.lookup("d", "Offline", "min_duration").number == 2  # type: ignore[union-attr]
+    assert conf.lookup("e", "Offline", "min_duration").number == 1  # type: ignore[union-attr]
+    assert conf.lookup("e", "Offline", "target_qps") is None
 
 
 @pytest.mark.parametrize(

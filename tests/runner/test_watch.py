@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from runner import HopelessRun, Plan, measure, run_benchmark
+from runner import HopelessRun, measure, run_benchmark
 from runner.watch import Limits, Watch, most_queries
+from tests.runner.plans import plan_with
 from tests.runner.test_run import Listener, job
 
 
@@ -67,8 +68,8 @@ def test_a_hopeless_server_run_ends_early(tmp_path: Path) -> None:
 
 def test_a_hopeless_rate_of_the_users_is_an_invalid_outcome(tmp_path: Path) -> None:
     (outcome,) = run_benchmark(
-        Plan(
-            "digits", tmp_path / "tree", ("Server",), backend="tests.runner.cheats:Honest",
+        plan_with(
+            "digits", tmp_path / "tree", scenarios=("Server",), backend="tests.runner.cheats:Honest",
             system="box", min_duration_ms=60_000, target_latency_ms=50.0, target_qps=8000.0,
             max_batch=1,
         )

@@ -14,9 +14,9 @@ import pytest
 
 from checker.accuracy.log import LogReader
 from checker.compliance.tokens import read_tokens
-from checker.discover import benchmark_name
 from schemas.enforcement import severity_of
 from schemas.load import load_round
+from schemas.names import benchmark_name
 from tests.conftest import Grow
 from tests.trees import ACCURACY, DETAIL, GoodTree
 

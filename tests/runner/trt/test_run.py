@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from runner import SCENARIOS, Job, Plan, RunSettings, measure, run_benchmark
+from runner import SCENARIOS, Job, RunSettings, measure, run_benchmark
 from runner.benchmarks.digits import DIGITS
 from runner.logs import ACCURACY
 from runner.settings import Mode
+from tests.runner.plans import plan_with
 
 BACKEND = "tests.runner.trt.fake:FakeTensorRT"
 
@@ -61,9 +62,9 @@ def test_several_workers_share_the_streams(scenario: str, tmp_path: Path) -> Non
 
 def test_a_whole_measurement_lies_in_a_tree(tmp_path: Path) -> None:
     (outcome,) = run_benchmark(
-        Plan(
+        plan_with(
             "digits",
-            out=tmp_path / "tree",
+            tmp_path / "tree",
             scenarios=("Offline",),
             backend=BACKEND,
             backend_options={"cache": str(tmp_path / "cache")},
