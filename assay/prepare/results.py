@@ -6,10 +6,11 @@ import json
 from dataclasses import dataclass, field
 
 from assay.prepare.draft import Draft, Entry
-from checker.discover import benchmark_name, canonical_scenario
+from checker.discover import canonical_scenario
 from checker.model import System
 from checker.parse.detail import DetailLog, read_detail
 from checker.parse.documents import Document, read_json
+from schemas.names import benchmark_name
 
 
 @dataclass(slots=True)

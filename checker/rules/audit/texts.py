@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from checker.audit.evidence import evidence
 from checker.audit.traces import Field, Named, ResultTrace, base_name
-from checker.discover import benchmark_name, canonical_scenario
+from checker.discover import canonical_scenario
 from checker.rule import ERROR, Problem, rule
+from schemas.names import benchmark_name
 from schemas.round import Round
 
 
