@@ -30,6 +30,7 @@ from assay.status import (
 if TYPE_CHECKING:
     from checker.archive import Limits
     from checker.distributed import DaskExecutor
+    from schemas.manifest import Manifest
     from schemas.report import Report
 
 
@@ -132,6 +133,7 @@ def _parser(command: str | None = None) -> argparse.ArgumentParser:
         "demo": _demo_parser,
         "truncate": _truncate_parser,
         "prepare": _prepare_parser,
+        "pack": _pack_parser,
         "compliance": _compliance_parser,
         "doctor": _doctor_parser,
         "cache": _cache_parser,
@@ -154,6 +156,10 @@ def _check_parser(commands: Any) -> None:
         "tree", metavar="TREE", help="folder, or a .tar (.gz, .xz, .bz2, .zst) or .zip"
     )
     _check_options(check)
+    check.add_argument(
+        "--manifest", nargs="?", type=Path, const=Path(), metavar="FILE",
+        help="hold every file against a manifest of assay pack (default: TREE.manifest.json)",
+    )  # fmt: skip
     check.add_argument(
         "--watch",
         action="store_true",
@@ -354,6 +360,7 @@ def _checked(
                     since=since,
                     unpack=_limits(options),
                     cache=cache,
+                    manifest=_manifest(options),
                 ),
                 version=str(assay.__version__),
                 executor=executor,
@@ -372,6 +379,23 @@ def _checked(
         gc.enable()
         for note in cache.notes if cache is not None else ():
             _say(f"assay: note: {note}")
+
+
+def _manifest(options: argparse.Namespace) -> Manifest | None:
+    """The manifest that --manifest names, or the one beside TREE."""
+    from schemas.manifest import BadManifest, decode
+
+    path: Path | None = getattr(options, "manifest", None)
+    if path is None:
+        return None
+    if path == Path():
+        path = Path(f"{options.tree.rstrip('/')}.manifest.json")
+    try:
+        return decode(path.read_bytes())
+    except OSError as error:
+        raise Usage(f"--manifest {path} cannot be read: {error.strerror}") from error
+    except BadManifest as error:
+        raise Usage(f"--manifest {path}: {error}") from error
 
 
 @contextlib.contextmanager
@@ -904,6 +928,23 @@ def _prepare(options: argparse.Namespace) -> int:
     from assay.preparing import prepare
 
     return prepare(options, _write, _say)
+
+
+def _pack_parser(commands: Any) -> None:
+    from assay.prepare_parser import add_pack_options
+
+    pack = commands.add_parser(
+        "pack", allow_abbrev=False,
+        help="make a reproducible archive of a submission that checks, with manifest and report",
+    )  # fmt: skip
+    add_pack_options(pack)
+    pack.set_defaults(handler=_pack)
+
+
+def _pack(options: argparse.Namespace) -> int:
+    from assay.packing import pack
+
+    return pack(options, _write, _say)
 
 
 # --- run and demo ------------------------------------------------------------------------------

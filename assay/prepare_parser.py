@@ -70,3 +70,30 @@ def add_prepare_options(parser: argparse.ArgumentParser) -> None:
         help="undo the moves of an earlier plan, to convert a layout back",
     )  # fmt: skip
     parser.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+
+
+def add_pack_options(parser: argparse.ArgumentParser) -> None:
+    """What ``assay pack`` takes."""
+    parser.description = (
+        "Check TREE and, if no error is found, write an archive that is the same byte for byte whenever "
+        "it is made of the same tree; beside it S.manifest.json with the SHA-256 of every file, and "
+        "S.report.json. assay check S --manifest verifies it."
+    )
+    parser.add_argument("tree", type=Path, metavar="TREE", help="the submission's folder")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="S", help="the archive: .tar.gz or .tar.zst"
+    )
+    parser.add_argument(
+        "--round", metavar="R", help="the round to check by (default: detected from the tree)"
+    )
+    parser.add_argument(
+        "--anyway", action="store_true", help="pack a tree with errors; the manifest says so"
+    )
+    parser.add_argument(
+        "--age-recipient", metavar="KEY", help="encrypt for this public key too, as S.age, by age"
+    )
+    parser.add_argument(
+        "--openssl-passphrase", type=Path, metavar="FILE",
+        help="encrypt too, as S.enc, by openssl with the passphrase in FILE (AES-256, PBKDF2)",
+    )  # fmt: skip
+    parser.add_argument("--no-progress", action="store_true", help="no progress on standard error")

@@ -54,7 +54,7 @@ def prepare(options: argparse.Namespace, write: Write, say: Write) -> int:
         say(f"assay: {note}")
     report = checked(outcome.new, made.round)
     if options.format == "terminal":
-        write(f"\n{outcome.new}: {_verdict(report)}\n")
+        write(f"\n{outcome.new}: {verdict(report)}\n")
         write(f"{outcome.record}: the plan\n")
         if outcome.backup is not None:
             write(f"{outcome.backup}: whole logs\n")
@@ -66,12 +66,7 @@ def _wishes(options: argparse.Namespace) -> Wishes:
     from assay.prepare.plan import BadPlan, decode
     from assay.prepare.planning import Wishes
     from assay.status import Usage
-    from schemas import UnknownRound, canonical_round_name
 
-    try:
-        round = canonical_round_name(options.round)
-    except UnknownRound as error:
-        raise Usage(str(error)) from error
     patterns = list(options.exclude)
     for path in options.exclude_from:
         try:
@@ -90,13 +85,24 @@ def _wishes(options: argparse.Namespace) -> Wishes:
     elif options.move_failed_to_open:
         failed = "open"
     return Wishes(
-        round=round, division=options.division, submitter=options.submitter, system=options.system,
+        round=round_of(options.round), division=options.division, submitter=options.submitter, system=options.system,
         skip=frozenset(options.skip), failed=failed,
         infer_beyond=options.infer_beyond, exclude=patterns, record=record,
     )  # fmt: skip
 
 
-def checked(tree: Path, round: str) -> Report:
+def round_of(name: str) -> str:
+    """A round's own name, ``v6.0`` for ``6.0``."""
+    from assay.status import Usage
+    from schemas import UnknownRound, canonical_round_name
+
+    try:
+        return canonical_round_name(name)
+    except UnknownRound as error:
+        raise Usage(str(error)) from error
+
+
+def checked(tree: Path, round: str | None) -> Report:
     """What the checker says of a tree; other packages' errors as the command line states them."""
     import assay
     from assay.status import Usage
@@ -110,7 +116,7 @@ def checked(tree: Path, round: str) -> Report:
         raise Usage(str(error)) from error
 
 
-def _verdict(report: Report) -> str:
+def verdict(report: Report) -> str:
     """One line: what is left to do by hand, the rules with most errors first."""
     s = report.summary
     text = f"{s.valid} of {s.results} results valid; {s.errors} errors, {s.warnings} warnings"

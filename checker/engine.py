@@ -24,6 +24,7 @@ from checker.detect import detect_round
 from checker.discover import Place, Plan, discover, locate
 from checker.judging import Judge
 from checker.load import load_system
+from checker.manifest import compare
 from checker.model import Submitter, System, shared_logs
 from checker.notices import about_round, no_limits, nothing_checked
 from checker.options import Options, Progress
@@ -112,9 +113,10 @@ def _examine(
 ) -> Examined:
     """Judge one tree by itself."""
     with opened(where, options.unpack) as (folder, archive_findings):
-        return _judged(
-            where, folder, list_tree(folder), archive_findings, options, rules, executor, progress
-        )
+        listing = list_tree(folder)
+        if options.manifest is not None:
+            archive_findings = [*archive_findings, *compare(listing, options.manifest)]
+        return _judged(where, folder, listing, archive_findings, options, rules, executor, progress)
 
 
 def _judged(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from checker.archive import Limits
+from schemas.manifest import Manifest
 from schemas.report import Report, Selection
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class Options:
 
     since: an earlier round's report to compare an audit's results with. unpack: how much of an
     archive may be unpacked. cache: where what an earlier check found is looked up and kept; nowhere
-    where --data is given or TREE is an archive.
+    where --data is given or TREE is an archive. manifest: what the tree must hold.
     """
 
     round: str | None = None
@@ -39,6 +40,7 @@ class Options:
     since: Report | None = None
     unpack: Limits | None = None
     cache: Cache | None = None
+    manifest: Manifest | None = None
 
     @property
     def selection(self) -> Selection | None:

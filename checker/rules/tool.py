@@ -140,5 +140,10 @@ ENGINE: tuple[RuleFacts, ...] = (
         "without it none of the round's limits can be applied.",
         "add --benchmark BENCHMARK --scenario SCENARIO.",
     ),
+    _engine(
+        "X009", "manifest-differs", ERROR, "The tree is the one that its manifest describes.",
+        "a file that was lost, added or changed after packing is not what was checked.",
+        "get the archive again, or pack the tree again with assay pack.",
+    ),
 )  # fmt: skip
 """Findings that the engine makes itself, so that they can be explained and waived like others."""

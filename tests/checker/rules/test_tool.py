@@ -79,4 +79,5 @@ ELSEWHERE = {
     "X006": "test_waivers.py::test_expired",
     "X007": "test_waivers.py::test_unused",
     "X008": "test_discover.py::test_run_alone_with_its_benchmark_said",
+    "X009": "test_manifest.py::test_differences_are_named",
 }
