@@ -180,7 +180,11 @@ def finding_of(rule: Rule, problem: Problem, thing: Any, severity: str) -> Findi
         fix=clean(problem.fix or rule.fix, 2000),
         evidence=clean(problem.evidence),
         results=results,
-        invalidates=results if severity == "error" and invalidates else (),
+        invalidates=()
+        if severity != "error" or not invalidates
+        else results
+        if problem.invalidates is None
+        else problem.invalidates,
         count=1 if problem.count is None else problem.count,
     )
 

@@ -51,7 +51,8 @@ class Problem:
     path, line: where, when it is not the judged thing's own path. case: which of the rule's cases
     this is. evidence: for audit rules, the values side by side. results: the keys of the results
     that it concerns, where these are not all of the judged thing's. count: how many places, where
-    what repeats is one finding.
+    what repeats is one finding. invalidates: the keys of the results that an error makes invalid,
+    where these are not all that it concerns.
     """
 
     message: str
@@ -65,6 +66,7 @@ class Problem:
     evidence: dict[str, Any] | None = None
     results: tuple[str, ...] | None = None
     count: int | None = None
+    invalidates: tuple[str, ...] | None = None
 
 
 Check = Callable[..., Iterator[Problem]]

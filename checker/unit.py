@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from checker import metrics
-from checker.audit.traces import ResultTrace, RunTrace, Traces, traces_of
+from checker.audit.copies import CopiedRuns
+from checker.audit.traces import ResultTrace, RunTrace, Traces, note_contradictions, traces_of
 from checker.clean import clean
 from checker.discover import ResultPlan
 from checker.judging import Judge, clean_subject
@@ -123,7 +124,7 @@ def _judge_result(result: Result, judge: Judge) -> Outcome:
     # First what the row, the rules across runs and LoadGen's twins need: a record that they ask for
     # in vain is then reported with the others. Rules across runs are applied by the parent, which
     # alone sees all of them.
-    across = any(rule.target in (RunTrace, ResultTrace) for rule in judge.rules)
+    across = any(rule.target in (RunTrace, ResultTrace, CopiedRuns) for rule in judge.rules)
     traces = traces_of(result) if across else None
     prints = [mark for run in result.runs if (mark := fingerprint_of(run)) is not None]
     runs = clean_facts(metrics.facts_of(result))
@@ -146,6 +147,8 @@ def _judge_result(result: Result, judge: Judge) -> Outcome:
         applied += judged.applied
         skipped.extend(judged.skipped)
     findings = _one_for_each_cause(findings)
+    if traces is not None:
+        note_contradictions(traces, findings)
     weights = result.measurements.fields.get("weight_data_types") if result.measurements else None
     row = ResultRow(
         division=clean(result.division),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from checker.parse.detail import DetailLog
@@ -79,6 +80,13 @@ def evidence(
         found["lines"] = ", ".join(f"{key}: {line}" for key, line in lines.items())
     found["confidence"] = confidence
     return found
+
+
+def moment(seconds: float | None) -> str | None:
+    """A time (seconds since 1970, UTC) as ISO text."""
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def _short(value: Any) -> Any:

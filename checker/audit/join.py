@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from checker.audit.copies import CopiedRuns, copied_runs
 from checker.audit.traces import Field, ResultTrace, RunTrace, Traces
 from checker.discover import Place
 from checker.judging import Judge
@@ -20,7 +21,7 @@ from schemas.report import Finding, Report
 from schemas.report import Result as ResultRow
 from schemas.round import Round
 
-TARGETS = (RunTrace, ResultTrace)
+TARGETS = (RunTrace, ResultTrace, CopiedRuns)
 
 
 @dataclass(slots=True)
@@ -47,7 +48,9 @@ def compare(
     field = Field(traces, old)
     findings: list[Finding] = []
     judges: dict[str, Judge] = {}
-    things: list[RunTrace | ResultTrace] = [*field.runs, *field.results]
+    things: list[RunTrace | ResultTrace | CopiedRuns] = [*field.runs, *field.results]
+    if any(rule.target is CopiedRuns for rule in chosen):
+        things.extend(copied_runs(field, rules))
     for thing in things:
         if thing.round not in judges:
             judges[thing.round] = Judge(chosen, load_round(thing.round), audit=audit)

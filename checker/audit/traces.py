@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -20,11 +20,11 @@ from typing import Any
 from checker import metrics
 from checker.audit.evidence import PERCENTS
 from checker.consistency import exact_tokens_per_sample
-from checker.model import Result, Run
+from checker.model import PerformanceRun, Result, Run, fingerprint_of
 from checker.parse.detail import DetailLog
 from checker.parse.reading import Unreadable, sha256_of
 from schemas.hardware import Device, accelerator
-from schemas.report import Report, Subject
+from schemas.report import Finding, Report, Subject
 from schemas.report import Result as ResultRow
 
 CORE = (
@@ -55,7 +55,8 @@ class RunTrace:
     process: pid, date and power_begin; began, ended:
     seconds since 1970, in the zone the log takes for UTC; sources: SHA-1 of LoadGen's core files;
     places: key -> (source file, source line, log line); lines: where some keys stand in the log.
-    latencies: mean, greatest and six percentiles in ns, where all are there.
+    latencies: mean, greatest and six percentiles in ns, where all are there. mark, identity: what
+    P149 and C124 tell a log by. contradictions: ids of rules that found an error in the log.
     """
 
     path: str
@@ -82,6 +83,9 @@ class RunTrace:
     tree: str = ""
     field: Any = None  # a Field; a cache of traces holds none
     latencies: tuple[float, ...] = ()
+    mark: tuple[str, ...] | None = None
+    identity: tuple[float | None, ...] | None = None
+    contradictions: tuple[str, ...] = ()
 
     @property
     def division(self) -> str | None:
@@ -181,6 +185,16 @@ def traces_of(result: Result) -> Traces:
     return found
 
 
+def note_contradictions(traces: Traces, findings: Iterable[Finding]) -> None:
+    """Keep with each run which rules found an error in its log."""
+    errors: dict[str | None, set[str]] = defaultdict(set)
+    for finding in findings:
+        if finding.severity == "error":
+            errors[finding.path].add(finding.rule)
+    for run in traces.runs:
+        run.contradictions = tuple(sorted(errors.get(run.path, ())))
+
+
 def _run_trace(result: Result, kind: str, run: Run, detail: DetailLog) -> RunTrace:
     digest = None
     file = run.folder.files.get("mlperf_log_detail.txt") if run.folder is not None else None
@@ -199,6 +213,7 @@ def _run_trace(result: Result, kind: str, run: Run, detail: DetailLog) -> RunTra
         (name, str(sources[name])) for name in CORE if isinstance(sources, dict) and name in sources
     )
     mllog = detail.format == "mllog"
+    fingerprint = fingerprint_of(run) if isinstance(run, PerformanceRun) else None
     return RunTrace(
         path=run.detail_path, subject=result.subject, round=result.round.name,
         directory=result.directory, kind=kind, scenario=result.scenario or result.scenario_folder,
@@ -210,6 +225,8 @@ def _run_trace(result: Result, kind: str, run: Run, detail: DetailLog) -> RunTra
         places=_places(detail) if mllog and core else {},
         lines={k: line for k in (*_TRIPLE, "test_datetime", "power_begin") if (line := detail.line(k))},
         results=run.results, latencies=_latencies(detail),
+        mark=fingerprint.mark if fingerprint is not None else None,
+        identity=(*triple, detail.number("result_min_latency_ns")) if None not in triple[:2] else None,
     )  # fmt: skip
 
 
@@ -264,6 +281,8 @@ def _named(result: Result) -> Iterator[Named]:
 def _process(detail: DetailLog) -> tuple[int, str, str] | None:
     when, begin = detail.text("test_datetime"), detail.text("power_begin")
     if len(detail.pids) != 1 or when is None or begin is None:
+        return None
+    if not when.strip() or not begin.strip():
         return None
     return next(iter(detail.pids)), when, begin
 

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 
 from checker.audit.evidence import Look, evidence
 from checker.audit.lines import KNOWN_LINES
-from checker.audit.traces import CORE, RunTrace
+from checker.audit.traces import CORE, Field, RunTrace
 from checker.model import AccuracyRun, ComplianceRun, PerformanceRun
 from checker.parse.detail import DetailLog
 from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
-from checker.rules.audit.copies import field_of
 from checker.rules.audit.found import (
     HOUR,
     dated,
@@ -213,7 +212,7 @@ _SOURCE_ROOM = 3
 
 
 @rule("R305", ERROR)
-def source_lines_agree(run: RunTrace, round: Round) -> Iterator[Problem]:
+def source_lines_agree(run: RunTrace, round: Round, field: Field) -> Iterator[Problem]:
     """A record comes from the source line from which all logs of the same LoadGen sources write it.
 
     Why: one source file writes a key in one place; another line number means another source than
@@ -223,7 +222,7 @@ def source_lines_agree(run: RunTrace, round: Round) -> Iterator[Problem]:
     """
     if not run.places:
         raise NotJudged
-    table = field_of(run).source_lines
+    table = field.source_lines
     wrong: list[tuple[str, tuple[str, int, int], tuple[str, int], int]] = []
     for key, (file, line, at) in run.places.items():
         if key in _SEVERAL:
@@ -261,14 +260,13 @@ def source_lines_agree(run: RunTrace, round: Round) -> Iterator[Problem]:
 
 
 @rule("R306", NOTE)
-def sources_of_several(run: RunTrace, round: Round) -> Iterator[Problem]:
+def sources_of_several(run: RunTrace, round: Round, field: Field) -> Iterator[Problem]:
     """LoadGen's core sources are those that other submitters of the round used too.
 
     Why: sources that only one submitter has are worth a comparison with the official ones.
     Fix: use the LoadGen release of the round.
     Source: LoadGen: loadgen_file_sha1. Judged where a round has three submitters or more.
     """
-    field = field_of(run)
     if not run.sources or run.kind != "performance" or len(field.submitters.get(run.round, ())) < 3:
         raise NotJudged
     users = field.source_users[run.round, run.sources]

@@ -6,18 +6,20 @@ import math
 import statistics
 from collections.abc import Iterator
 
-from checker.audit.evidence import evidence
-from checker.audit.traces import ResultTrace, RunTrace
+from checker.audit.evidence import evidence, moment
+from checker.audit.traces import Field, ResultTrace, RunTrace
 from checker.rule import NOTE, WARNING, NotJudged, Problem, rule
-from checker.rules.audit.copies import FAR, field_of, iso
 from checker.wording import listed, milliseconds, number, pair
 from schemas.round import Round
+
+_FAR = 20
+"""Most partners that one finding names."""
 
 _OVERLAP_S = 30.0
 
 
 @rule("R304", NOTE)
-def runs_one_after_another(run: RunTrace, round: Round) -> Iterator[Problem]:
+def runs_one_after_another(run: RunTrace, round: Round, field: Field) -> Iterator[Problem]:
     """Runs of one system do not overlap in time by more than 30 s.
 
     Why: a system that runs two tests at once does not give either all of its performance. There are
@@ -29,7 +31,7 @@ def runs_one_after_another(run: RunTrace, round: Round) -> Iterator[Problem]:
         raise NotJudged
     worst: tuple[float, RunTrace] | None = None
     count = 0
-    for other in field_of(run).by_owner.get((run.tree, *run.owner), []):
+    for other in field.by_owner.get((run.tree, *run.owner), []):
         if other.began is None or other.ended is None or other.began > run.began:
             break
         if (
@@ -57,8 +59,8 @@ def runs_one_after_another(run: RunTrace, round: Round) -> Iterator[Problem]:
                 "test_datetime >= end of every earlier run of the system",
                 "low",
                 {
-                    "this run": f"{iso(run.began)} to {iso(run.ended)}",
-                    "other run": f"{iso(other.began)} to {iso(other.ended)}",
+                    "this run": f"{moment(run.began)} to {moment(run.ended)}",
+                    "other run": f"{moment(other.began)} to {moment(other.ended)}",
                     "other log": other.path,
                 },
                 {"test_datetime": run.lines.get("test_datetime", 0)},
@@ -66,14 +68,14 @@ def runs_one_after_another(run: RunTrace, round: Round) -> Iterator[Problem]:
         )
 
 
-def _result(trace: ResultTrace, scenario: str) -> list[ResultTrace]:
+def _result(field: Field, trace: ResultTrace, scenario: str) -> list[ResultTrace]:
     subject = trace.subject
     key = (trace.tree, subject.division, subject.submitter, subject.system, trace.directory)
-    return [o for o in field_of(trace).by_system.get(key, []) if o.scenario == scenario]
+    return [o for o in field.by_system.get(key, []) if o.scenario == scenario]
 
 
 @rule("R311", WARNING)
-def server_below_offline(result: ResultTrace, round: Round) -> Iterator[Problem]:
+def server_below_offline(result: ResultTrace, round: Round, field: Field) -> Iterator[Problem]:
     """Server's throughput is at most 1.05 times Offline's.
 
     Why: Offline may order and batch everything; with arrivals and latency bounds no system is
@@ -83,7 +85,7 @@ def server_below_offline(result: ResultTrace, round: Round) -> Iterator[Problem]
     """
     if result.scenario != "Server" or result.inferred_from is not None:
         raise NotJudged
-    offline = next((o for o in _result(result, "Offline") if o.inferred_from is None), None)
+    offline = next((o for o in _result(field, result, "Offline") if o.inferred_from is None), None)
     if offline is None:
         raise NotJudged
     pairs = (
@@ -118,7 +120,7 @@ def server_below_offline(result: ResultTrace, round: Round) -> Iterator[Problem]
 
 
 @rule("R312", NOTE)
-def per_accelerator_as_others(result: ResultTrace, round: Round) -> Iterator[Problem]:
+def per_accelerator_as_others(result: ResultTrace, round: Round, field: Field) -> Iterator[Problem]:
     """The result per accelerator is near that of other submitters with the same accelerator.
 
     Why: the same part in the same benchmark gives nearly the same; what is far off is worth a look.
@@ -129,7 +131,7 @@ def per_accelerator_as_others(result: ResultTrace, round: Round) -> Iterator[Pro
     if not result.metric or result.metric <= 0 or not result.accelerators:
         raise NotJudged
     key = (result.round, result.accelerator, result.subject.benchmark, result.scenario, result.unit)
-    group = field_of(result).by_accelerator.get(key, [])
+    group = field.by_accelerator.get(key, [])
     if result not in group or len({o.subject.submitter for o in group}) < 3:
         raise NotJudged
     logs = [math.log(o.metric / o.accelerators) for o in group if o.metric and o.accelerators]
@@ -162,7 +164,7 @@ def per_accelerator_as_others(result: ResultTrace, round: Round) -> Iterator[Pro
 
 
 @rule("R313", NOTE)
-def description_of_its_own(result: ResultTrace, round: Round) -> Iterator[Problem]:
+def description_of_its_own(result: ResultTrace, round: Round, field: Field) -> Iterator[Problem]:
     """Two systems have two descriptions.
 
     Why: one description under two systems, or two submitters, is one machine named twice, or a
@@ -172,9 +174,7 @@ def description_of_its_own(result: ResultTrace, round: Round) -> Iterator[Proble
     """
     if result.description is None:
         raise NotJudged
-    group = [
-        o for o in field_of(result).by_description[result.description] if o.tree == result.tree
-    ]
+    group = [o for o in field.by_description[result.description] if o.tree == result.tree]
     mine = (result.subject.submitter, result.subject.system)
     first = min(
         o.path
@@ -190,21 +190,21 @@ def description_of_its_own(result: ResultTrace, round: Round) -> Iterator[Proble
     yield Problem(
         f"found the description of {listed(names, limit=5)}, submitter, division and status aside; "
         "expected one of its own",
-        found=names[:FAR],
+        found=names[:_FAR],
         required="a description of its own",
         evidence=evidence(
             "digest of the description without submitter, division and status",
             "low",
             {
                 "this system": " ".join(str(m) for m in mine),
-                "other systems": ", ".join(names[:FAR]),
+                "other systems": ", ".join(names[:_FAR]),
             },
         ),
     )
 
 
 @rule("R314", NOTE)
-def multi_over_single(result: ResultTrace, round: Round) -> Iterator[Problem]:
+def multi_over_single(result: ResultTrace, round: Round, field: Field) -> Iterator[Problem]:
     """MultiStream's 99th percentile is 1 to 8.5 times SingleStream's.
 
     Why: eight samples take at least as long as one, and at most as long as eight in a row.
@@ -213,7 +213,9 @@ def multi_over_single(result: ResultTrace, round: Round) -> Iterator[Problem]:
     """
     if result.scenario != "MultiStream" or result.inferred_from is not None:
         raise NotJudged
-    single = next((o for o in _result(result, "SingleStream") if o.inferred_from is None), None)
+    single = next(
+        (o for o in _result(field, result, "SingleStream") if o.inferred_from is None), None
+    )
     eight = result.rates.get("result_99.00_percentile_per_query_latency_ns")
     one = single.rates.get("result_99.00_percentile_latency_ns") if single is not None else None
     if not eight or not one or single is None:
@@ -239,7 +241,7 @@ def multi_over_single(result: ResultTrace, round: Round) -> Iterator[Problem]:
 
 
 @rule("R321", NOTE, cases={"far": WARNING})
-def moved_since(result: ResultTrace, round: Round) -> Iterator[Problem]:
+def moved_since(result: ResultTrace, round: Round, field: Field) -> Iterator[Problem]:
     """How far a result moved since the earlier round's report.
 
     Why: one system's result changes with its software, by a few percent as a rule; the very same
@@ -247,7 +249,6 @@ def moved_since(result: ResultTrace, round: Round) -> Iterator[Problem]:
     Fix: nothing, if the change is explained; run again where the number is the same.
     Source: `assay audit --since`: the metric of the same system, benchmark and scenario.
     """
-    field = field_of(result)
     if field.old is None:
         raise NotJudged
     subject = result.subject
