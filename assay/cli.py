@@ -135,6 +135,7 @@ def _parser(command: str | None = None) -> argparse.ArgumentParser:
         "prepare": _prepare_parser,
         "pack": _pack_parser,
         "compliance": _compliance_parser,
+        "serve": _serve_parser,
         "doctor": _doctor_parser,
         "cache": _cache_parser,
         "completion": _completion_parser,
@@ -1002,6 +1003,26 @@ def _demo(options: argparse.Namespace) -> int:
     return demo(options, _write, _say)
 
 
+# --- serve -------------------------------------------------------------------------------------
+
+
+def _serve_parser(commands: Any) -> None:
+    from runner.serve.command import add_options
+
+    serve = commands.add_parser(
+        "serve", allow_abbrev=False,
+        help="serve the embedded language model behind an OpenAI-compatible endpoint",
+    )  # fmt: skip
+    add_options(serve)
+    serve.set_defaults(handler=_serve)
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from runner.serve.command import run
+
+    return run(options, _write, _say)
+
+
 # --- doctor ------------------------------------------------------------------------------------
 
 
@@ -1012,7 +1033,7 @@ def _doctor_parser(commands: Any) -> None:
     )  # fmt: skip
     doctor.add_argument("--format", choices=("terminal", "json"), default="terminal")
     doctor.add_argument(
-        "--backend", choices=("onnxruntime", "tensorrt"), default="onnxruntime",
+        "--backend", choices=("onnxruntime", "tensorrt", "openai"), default="onnxruntime",
         help="exit status 2 if nothing can be measured with this one (default: onnxruntime)",
     )  # fmt: skip
     doctor.set_defaults(handler=_doctor)

@@ -103,12 +103,12 @@ def settings_of(options: argparse.Namespace) -> RunFile:
 def _scenarios(names: list[str]) -> list[str]:
     """As they are spelled in a run file."""
     from assay.status import Usage
-    from runner import SCENARIOS
+    from runner.settings import RESULTS
 
-    by_low = {s.lower(): s for s in SCENARIOS}
+    by_low = {s.lower(): s for s in RESULTS}
     for name in names:
         if name.lower() not in by_low:
-            raise Usage(f"unknown scenario {name!r}; the scenarios are {', '.join(SCENARIOS)}")
+            raise Usage(f"unknown scenario {name!r}; the scenarios are {', '.join(RESULTS)}")
     return list(dict.fromkeys(by_low[name.lower()] for name in names))
 
 

@@ -75,7 +75,7 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     what.add_argument(
         "--scenario", action="append", metavar="S",
-        help="SingleStream, MultiStream, Server, Offline (default: all of the benchmark)",
+        help="SingleStream, MultiStream, Server, Offline, Interactive (default: all of the benchmark)",
     )  # fmt: skip
     what.add_argument("--model", type=Path, metavar="FILE", help="ONNX file to use instead")
     what.add_argument(
@@ -159,7 +159,8 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
 def _execution(group: Any) -> None:
     group.add_argument(
         "--backend", metavar="B",
-        help="onnxruntime (default), tensorrt, kserve, dummy, or module:Class or folder/file.py:Class",
+        help="onnxruntime (default), openai (default of language benchmarks), tensorrt, kserve, dummy, "
+        "or module:Class or folder/file.py:Class",
     )  # fmt: skip
     group.add_argument(
         "--backend-option", action="append", type=_option, metavar="NAME=VALUE",
@@ -167,7 +168,8 @@ def _execution(group: Any) -> None:
     )  # fmt: skip
     group.add_argument(
         "--url", action="append", metavar="URL",
-        help="kserve: http://host:port or grpc://host:port of a server; the load is balanced over several",
+        help="kserve, openai: http://host:port of a server (kserve also grpc://); the load is balanced "
+        "over several",
     )  # fmt: skip
     group.add_argument(
         "--provider", action="append", metavar="EP",
@@ -188,7 +190,8 @@ def _execution(group: Any) -> None:
     )
     group.add_argument(
         "--workers", type=_whole, metavar="N",
-        help="concurrent inferences in Offline and Server (default: 1; kserve: 8 per URL)",
+        help="concurrent inferences in Offline and Server (default: 1; kserve: 8 per URL; openai: "
+        "answers in work at once, 256 per URL)",
     )  # fmt: skip
     group.add_argument("--batch", type=_whole, metavar="N", help="samples per Offline inference")
     group.add_argument(

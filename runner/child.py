@@ -101,12 +101,14 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     from runner.backends import open_backend
     from runner.benchmarks import open_benchmark
     from runner.disturbance import Disturbance
-    from runner.errors import DatasetError, RunnerError
+    from runner.errors import DatasetError, RunnerError, SettingsError
     from runner.qsl import Library
     from runner.settings import RunSettings, calibrate, to_loadgen, user_conf_text
     from runner.stall import StallWatch
     from runner.sut import make_sut
     from runner.system import free_memory_bytes
+    from runner.tokens import Requests, TokenSut
+    from runner.tokens import warm_up as warm_up_tokens
     from runner.watch import Watch
 
     settings = RunSettings(**job["settings"])
@@ -116,7 +118,7 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     counted: list[Any] = []  # the SUT, when there is one
     stall = StallWatch(
         job["stall_timeout_s"],
-        lambda: (channel.steps, len(timed), counted[0].done if counted else 0),
+        lambda: (channel.steps, len(timed), counted[0].moved if counted else 0),
         channel.fail,
     )
     stall.start()
@@ -140,7 +142,13 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
         server = settings.scenario == "Server"
         own = benchmark.server_batch_size if server else benchmark.batch_size
         job["batch_size"] = getattr(backend, "batch_size", None) or own
-    library = Library(dataset)
+    streaming: Any = backend if benchmark.generation is not None else None
+    if streaming is not None and not hasattr(streaming, "generate"):
+        raise SettingsError(
+            f"found backend {job['backend']} for {benchmark.name}, a language benchmark; expected one "
+            "that streams tokens: openai."
+        )
+    library: Any = Requests(streaming) if streaming is not None else Library(dataset)
     library.stage = getattr(backend, "stage", None)
     total = len(dataset)
     held = min(job["performance_sample_count"], total)
@@ -154,12 +162,29 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     batch = {"SingleStream": 1, "Server": 1, "MultiStream": 8}.get(
         settings.scenario, job["batch_size"]
     )
+    tokens: TokenSut | None = None
+    if streaming is not None:
+        tokens = TokenSut(
+            streaming,
+            library,
+            job["workers"],
+            channel.fail,
+            limit_s=settings.ttft_ms / 1000 if settings.ttft_ms else float("inf"),
+            accuracy=settings.mode == "accuracy",
+            offline=settings.scenario == "Offline" or settings.mode == "accuracy",
+        )
+        batch = min(job["workers"], total)
     with stall.loading():
         library.load(list(range(min(batch, total))))
-    streams = settings.scenario == "Offline"
-    warm_up = _warm_up(
-        library, backend, benchmark, min(batch, total), job["warm_up_s"], timed, streams
-    )
+    if tokens is not None:
+        warm_up = warm_up_tokens(
+            tokens, settings.scenario, list(library.ready), job["workers"], job["warm_up_s"], timed
+        )
+    else:
+        streams = settings.scenario == "Offline"
+        warm_up = _warm_up(
+            library, backend, benchmark, min(batch, total), job["warm_up_s"], timed, streams
+        )
     hints = calibrate(settings, warm_up, free_memory_bytes())
     user_conf = folder / "user.conf"
     user_conf.write_text(user_conf_text(settings, hints), encoding="utf-8")
@@ -184,7 +209,7 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
 
     size = batch if settings.scenario == "MultiStream" else job["batch_size"]
     limits = _limits(settings, test, hints)
-    sut = make_sut(
+    sut: Any = tokens or make_sut(
         settings.scenario,
         benchmark,
         backend,
@@ -237,7 +262,8 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     stall.enter("running", max(least_s, GENERATE_S * hints.queries))
     gc.collect()
     gc.freeze()
-    gc.disable()
+    if tokens is None:  # streams make cycles: without collection the memory would grow
+        gc.disable()
     channel.phase = "running"
     reporter.start()
     lg.StartTestWithLogSettings(handle, samples, test, log, audit)
@@ -251,7 +277,7 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     lg.DestroyQSL(samples)
     (lg.DestroyFastSUT if sut_name is None else lg.DestroyQDL)(handle)
     framework = backend.framework
-    for warning in getattr(backend, "warnings", ()):
+    for warning in (*getattr(backend, "warnings", ()), *getattr(sut, "warnings", ())):
         channel.send("warning", message=warning)
     backend.close()
     stall.stop()
@@ -320,13 +346,15 @@ def _limits(settings: Any, test: Any, hints: Any) -> Any:
         return None
     duration = test.min_duration_ms / 1000
     if settings.scenario == "Server":
+        limit_ns = test.ttft_latency if test.use_token_latencies else test.server_target_latency_ns
         return Limits(
             "Server",
             duration,
             most_queries(test.server_target_qps, duration, test.min_query_count),
             1 - test.server_target_latency_percentile,
-            test.server_target_latency_ns / 1e9,
+            limit_ns / 1e9,
             test.server_target_qps,
+            "first tokens" if test.use_token_latencies else "queries",
         )
     if settings.scenario == "Offline":
         return Limits("Offline", duration, hints.queries)
@@ -373,7 +401,8 @@ def _report(
         channel.send(
             "progress", samples=done, elapsed=now, issued=issued, late=late, latency=latency
         )
-        why = watch.verdict(now, done, issued, late) if watch else None
+        # Of a language model the first tokens have the limit, and are late or not.
+        why = watch.verdict(now, getattr(sut, "firsts", done), issued, late) if watch else None
         # Where nothing was answered since the last look a call may hang: then the advice to lower
         # target_qps would be wrong, and the stall watch will say what is the matter.
         moving, before = done != before, done

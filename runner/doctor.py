@@ -236,7 +236,7 @@ def _host_memory() -> Item:
 
 def _runnable() -> list[Runnable]:
     result = []
-    for backend in ("onnxruntime", "tensorrt"):
+    for backend in ("onnxruntime", "tensorrt", "openai"):
         problem = _import_problem("mlperf_loadgen")
         if not problem and backend == "onnxruntime":
             problem = _import_problem("onnxruntime")
@@ -246,8 +246,17 @@ def _runnable() -> list[Runnable]:
             except RunnerError as error:
                 problem = str(error).partition(". ")[0]
         for name in benchmark_names():
-            result += _of(name, backend, problem)
+            if _streams(name) == (backend == "openai"):
+                result += _of(name, backend, problem)
     return result
+
+
+def _streams(name: str) -> bool:
+    """Whether it is a language benchmark, which only a streaming backend can run."""
+    try:
+        return get_benchmark(name).generation is not None
+    except (RunnerError, ImportError):
+        return False
 
 
 def _import_problem(module: str) -> str:
@@ -264,7 +273,9 @@ def _of(name: str, backend: str, problem: str) -> list[Runnable]:
     except (RunnerError, ImportError) as error:
         return [Runnable(name, backend, "", False, str(error).partition(". ")[0])]
     if not benchmark.models:
-        text = problem or "needs a model and a data set of yours (--model, --data)"
+        yours = "a server" if benchmark.generation is not None else "a model"
+        option = "--url" if benchmark.generation is not None else "--model"
+        text = problem or f"needs {yours} and a data set of yours ({option}, --data)"
         return [Runnable(name, backend, "", False, text)]
     precisions = {
         precision: "" if path.exists() else f"{path.name} is absent"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+from runner.backends import NETWORKED
 from runner.benchmarks import get_benchmark
 from runner.compliance import required_tests
 from runner.errors import RunnerError
@@ -30,15 +31,16 @@ def foresee(plan: Plan) -> str:
         settings = job_of(plan, benchmark, scenario, "performance").settings
         given = settings.given()
         full = given.get("min_duration", DEFAULT_DURATION_MS) / 1000
-        queries = given.get("min_query_count", loadgen_minimum(settings.model, scenario)[1])
-        if scenario == "Server" and given.get("target_qps"):
+        least_queries = loadgen_minimum(settings.model, settings.scenario)[1]
+        queries = given.get("min_query_count", least_queries)
+        if settings.scenario == "Server" and given.get("target_qps"):
             full = max(full, queries / given["target_qps"])
         elif scenario == "Offline" and queries > LOADGEN_FEW:
             # How long they take depends on the machine alone, not on target_qps.
             parts.append(f"{queries:,.0f} samples or more in Offline, however long they take")
         low, high = START_S, START_S
         if plan.conduct.search is not None:
-            search = estimate(plan.conduct.search, scenario, full)
+            search = estimate(plan.conduct.search, settings.scenario, full)
             low, high = low + search[0], high + search[1]
         else:
             low, high = low + full + START_S, high + plan.conduct.attempts * (full + START_S)
@@ -104,7 +106,7 @@ def cautions(plan: Plan) -> list[str]:
             f"{plan.rules.task} is not in the datacenter suite of round {round.name}: the result counts "
             "for edge only"
         )
-    if plan.execution.backend == "kserve":
+    if plan.execution.backend in NETWORKED and plan.execution.backend_options.get("url"):
         found.append(
             "this machine cannot see what the system under test is made of: fill in its description; "
             "where number_of_nodes or accelerators_per_node is not a number, the official checker of "

@@ -21,6 +21,12 @@ METRICS = {
     "Server": ("result_completed_samples_per_sec", 1.0, "samples/s"),
     "Offline": ("result_samples_per_second", 1.0, "samples/s"),
 }
+# The same where LoadGen takes token latencies; its SingleStream estimate is then of first tokens.
+TOKEN_METRICS = {
+    "SingleStream": ("result_90.00_percentile_latency_ns", 1e-6, "ms"),
+    "Server": ("result_completed_tokens_per_second", 1.0, "tokens/s"),
+    "Offline": ("result_tokens_per_second", 1.0, "tokens/s"),
+}
 
 
 def read_detail(path: Path) -> tuple[dict[str, Any], list[str]]:

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from runner.backends import NETWORKED
 from runner.benchmarks import get_benchmark
 from runner.errors import SettingsError
 from runner.layout import get_round, newest_round
 from runner.search import Search
-from runner.settings import SCENARIOS, parse_user_conf
+from runner.settings import RESULTS, SCENARIOS, parse_user_conf
 from schemas import Round, UnknownRound, load_round, round_names
 from schemas import run_file as files
 from schemas.names import benchmark_name
@@ -155,7 +156,7 @@ class Plan:
 
     Attributes:
         benchmark: a name of the registry, or one of your own (see `runner.named`).
-        scenarios: any of `SCENARIOS`, in the order to run them.
+        scenarios: any of `runner.settings.RESULTS`, in the order to run them.
         command: the command line, for the README; `run_file`: the text of the run file that says
             the same, for the README and to resume by.
     """
@@ -274,13 +275,13 @@ def rules_of(benchmark: str, round: str | None = None) -> tuple[Round, RoundBenc
 
 
 def _scenarios(wanted: Iterable[str], known: RoundBenchmark | None) -> tuple[str, ...]:
-    names = list(wanted) or [s for s in SCENARIOS if known is None or s in known.scenarios]
-    by_low = {s.lower(): s for s in SCENARIOS}
+    names = list(wanted) or [
+        s for s in RESULTS if (s in SCENARIOS if known is None else s in known.scenarios)
+    ]
+    by_low = {s.lower(): s for s in RESULTS}
     unknown = [name for name in names if name.lower() not in by_low]
     if unknown:
-        raise SettingsError(
-            f"found scenario {unknown[0]!r}; expected one of {', '.join(SCENARIOS)}"
-        )
+        raise SettingsError(f"found scenario {unknown[0]!r}; expected one of {', '.join(RESULTS)}")
     return tuple(dict.fromkeys(by_low[name.lower()] for name in names))
 
 
@@ -322,7 +323,7 @@ def _paths(run_file: RunFile) -> dict[str, str]:
         "data": run_file.model.data,
         "user_conf": run_file.load.user_conf,
     }
-    own = {"benchmark": run_file.benchmark, "backend": run_file.execution.backend}
+    own = {"benchmark": run_file.benchmark, "backend": run_file.execution.backend or ""}
     files_of_own = {k: text for k, text in own.items() if text.rpartition(":")[0].endswith(".py")}
     return {name: path for name, path in {**named, **files_of_own}.items() if path is not None}
 
@@ -381,7 +382,7 @@ def plan_of(run_file: RunFile) -> Plan:
             user_conf=_user_conf(load.user_conf),
             user_conf_name=load.user_conf or "user.conf",
         ),
-        execution=_execution(execution, tree),
+        execution=_execution(execution, tree, run_file.benchmark),
         conduct=Conduct(
             compliance=conduct.compliance,
             measure_anyway=conduct.measure_anyway,
@@ -406,19 +407,31 @@ def _user_conf(path: str | None) -> str:
         raise SettingsError(f"--user-conf {path}: {error}") from error
 
 
-def _execution(table: files.ExecutionTable, tree: files.TreeTable) -> Execution:
+def _workers(backend: str, urls: int) -> int:
+    """Requests at once where nobody says: a server of language models batches many of them."""
+    if backend == "openai":
+        return 256 * urls or 32
+    return 8 * max(1, urls) if backend == "kserve" else 1
+
+
+def _execution(table: files.ExecutionTable, tree: files.TreeTable, benchmark: str) -> Execution:
     """With what a server behind a network needs.
 
     Raises:
         SettingsError: options that belong to another backend.
         BackendError: a server's address cannot be one.
     """
-    behind = table.backend == "kserve"
+    generation = get_benchmark(benchmark).generation
+    backend = table.backend or ("openai" if generation is not None else "onnxruntime")
+    behind = backend in NETWORKED
     if table.urls and not behind:
-        raise SettingsError("--url belongs to --backend kserve")
+        raise SettingsError("--url belongs to --backend kserve or openai")
     if tree.division == "network" and not behind:
-        raise SettingsError("--division network needs a system behind a network: --backend kserve")
-    if behind and not tree.system:
+        raise SettingsError(
+            "--division network needs a system behind a network: --backend kserve or openai"
+        )
+    embedded = generation is not None and generation.server is not None and not table.urls
+    if behind and not embedded and not tree.system:
         from runner.backends.kserve import is_remote
 
         if is_remote({"url": table.urls}):
@@ -433,9 +446,9 @@ def _execution(table: files.ExecutionTable, tree: files.TreeTable) -> Execution:
     }
     given = {name: value for name, value in options.items() if value is not None}
     return Execution(
-        backend=table.backend,
+        backend=backend,
         backend_options={**given, **table.backend_options},
-        workers=table.workers or (8 * max(1, len(table.urls)) if behind else 1),
+        workers=table.workers or _workers(backend, len(table.urls)),
         batch_size=table.batch,
         # A server makes its own batches; what dispatches to it should not.
         max_batch=table.max_batch or (1 if behind else None),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from runner.backends import BACKENDS, NETWORKED
 from runner.benchmarks import get_benchmark, open_benchmark
 from runner.benchmarks.base import Benchmark
 from runner.errors import SettingsError
@@ -14,7 +16,7 @@ from runner.named import short
 from runner.plan import Plan
 from runner.provenance import Provenance, provenance, refuse_contradiction
 from runner.run import Job
-from runner.settings import Mode, RunSettings
+from runner.settings import INTERACTIVE, Mode, RunSettings
 
 
 def fitted(plan: Plan) -> Benchmark:
@@ -28,7 +30,7 @@ def model_of(plan: Plan, benchmark: Benchmark) -> Path | None:
     if plan.inputs.model is not None or plan.execution.backend == "dummy":
         return plan.inputs.model
     precision = plan.inputs.precision or "fp32"
-    if plan.execution.backend == "kserve" and precision not in benchmark.models:
+    if plan.execution.backend in NETWORKED and precision not in benchmark.models:
         return None  # the model lies on the server
     if _converts(plan, benchmark):
         return benchmark.models["fp32"]
@@ -82,23 +84,27 @@ def backend_options(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
 
 def job_of(plan: Plan, benchmark: Benchmark, scenario: str, mode: Mode) -> Job:
     model = model_of(plan, benchmark)
+    interactive = scenario == INTERACTIVE
+    result, scenario = scenario, "Server" if interactive else scenario
     server, rate = scenario == "Server", scenario in ("Server", "Offline")
+    settings = RunSettings(
+        model=benchmark.loadgen_model + ("-interactive" if interactive else ""),
+        scenario=scenario,
+        interactive=interactive,
+        mode=mode,
+        min_duration_ms=plan.load.min_duration_ms,
+        min_query_count=plan.load.min_query_count,
+        target_latency_ms=plan.rules.target_latency_ms if server else None,
+        target_qps=plan.load.target_qps if rate else None,
+        expected_latency_ms=None if rate else plan.load.expected_latency_ms,
+        user_conf=plan.load.user_conf,
+        least_duration_ms=plan.rules.least_duration_ms,
+        load=plan.load.share,
+        seeds=_seeds(plan),
+    )
     return Job(
         benchmark=plan.benchmark,
-        settings=RunSettings(
-            model=benchmark.loadgen_model,
-            scenario=scenario,
-            mode=mode,
-            min_duration_ms=plan.load.min_duration_ms,
-            min_query_count=plan.load.min_query_count,
-            target_latency_ms=plan.rules.target_latency_ms if server else None,
-            target_qps=plan.load.target_qps if rate else None,
-            expected_latency_ms=None if rate else plan.load.expected_latency_ms,
-            user_conf=plan.load.user_conf,
-            least_duration_ms=plan.rules.least_duration_ms,
-            load=plan.load.share,
-            seeds=_seeds(plan),
-        ),
+        settings=replace(settings, **_token_settings(plan, benchmark, result)),
         backend=plan.execution.backend,
         backend_options=backend_options(plan, benchmark),
         model=str(model) if model else None,
@@ -110,6 +116,40 @@ def job_of(plan: Plan, benchmark: Benchmark, scenario: str, mode: Mode) -> Job:
         early_stop=plan.conduct.early_stop,
         stall_timeout_s=plan.conduct.stall_timeout_s,
     )
+
+
+def _token_settings(plan: Plan, benchmark: Benchmark, scenario: str) -> dict[str, Any]:
+    """What the round says of a language benchmark, in the words of `RunSettings`; {} for others.
+
+    LoadGen's own configuration has it for the benchmarks of its own round alone, and by names of
+    its own.
+    """
+    if benchmark.generation is None:
+        return {}
+    task = get_round(plan.rules.round).benchmarks.get(plan.rules.task or benchmark.name)
+    limits = task.scenarios.get(scenario) if task is not None else None
+    if limits is None:
+        return {"token_latencies": True}
+    found: dict[str, Any] = {
+        "token_latencies": limits.token_latencies,
+        "equal_issue": limits.equal_issue,
+    }
+    if scenario in ("Server", INTERACTIVE):
+        found |= {"ttft_ms": limits.ttft_ms, "tpot_ms": limits.tpot_ms}
+    if scenario == "Offline" and plan.load.min_query_count is None:
+        found["min_query_count"] = limits.min_samples_per_query
+    return found
+
+
+def verify_streaming(plan: Plan, benchmark: Benchmark) -> None:
+    """Raises SettingsError where tokens are wanted of a backend that streams none, or the reverse."""
+    backend = plan.execution.backend
+    streams, wanted = backend == "openai", benchmark.generation is not None
+    if streams != wanted and backend in BACKENDS:
+        raise SettingsError(
+            f"found backend {backend} for {benchmark.name}; expected "
+            f"{'one that streams tokens: openai' if wanted else 'another than openai'}."
+        )
 
 
 def _seeds(plan: Plan) -> tuple[int, int, int] | None:

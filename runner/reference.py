@@ -6,13 +6,13 @@ import contextlib
 import itertools
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from runner import compliance, logs
-from runner.backends import preflight
+from runner.backends import NETWORKED, preflight
 from runner.benchmarks.base import Benchmark, Score
 from runner.compliance import ComplianceRun, required_tests, run_test
 from runner.datasets import Dataset
@@ -30,7 +30,7 @@ from runner.layout import Places, check_name, get_round
 from runner.lock import locked
 from runner.named import short
 from runner.plan import Plan
-from runner.preparing import backend_options, fitted, job_of, made_with, place_of
+from runner.preparing import backend_options, fitted, job_of, made_with, place_of, verify_streaming
 from runner.progress import Event, Phase, Progress, Silent
 from runner.provenance import Provenance
 from runner.resume import Finished, finished
@@ -44,7 +44,7 @@ from runner.search import (
     estimate,
     find,
 )
-from runner.settings import DEFAULT_DURATION_MS, SCENARIOS, RunSettings
+from runner.settings import DEFAULT_DURATION_MS, RESULTS, SERVER_QUERIES, RunSettings
 from runner.submission import Paper, refuse_occupied, write_result, write_system
 from runner.system import default_system_name, describe_system
 
@@ -106,7 +106,7 @@ def iter_benchmark(plan: Plan, progress: Progress | None = None) -> Iterator[Out
         plan.tree.system or default_system_name(short(plan.execution.backend)), "system"
     )
     if not plan.scenarios:
-        raise SettingsError(f"found no scenario; asked for some of {', '.join(SCENARIOS)}.")
+        raise SettingsError(f"found no scenario; asked for some of {', '.join(RESULTS)}.")
     for what, path in (("model", plan.inputs.model), ("data set", plan.inputs.data)):
         if path is not None and not path.exists():
             raise SettingsError(f"found no {what} at {path}; asked for a file or folder there.")
@@ -121,6 +121,7 @@ def iter_benchmark(plan: Plan, progress: Progress | None = None) -> Iterator[Out
             f"found system type {plan.tree.system_type!r}; asked for one of {', '.join(map(repr, known))}."
         )
     made = made_with(plan, benchmark)
+    verify_streaming(plan, benchmark)
     preflight(plan.execution.backend, backend_options(plan, benchmark))
     divisions = (
         {plan.tree.division, "open"} if plan.conduct.measure_anyway else {plan.tree.division}
@@ -326,8 +327,8 @@ class _Scenario:
         if plan.conduct.search is None:
             return self.performance(job)
         full = job.settings.given().get("min_duration", DEFAULT_DURATION_MS) / 1000
-        if self.scenario != "Server":  # whose search says it once it knows the rate
-            low, high = estimate(plan.conduct.search, self.scenario, full)
+        if job.settings.scenario != "Server":  # whose search says it once it knows the rate
+            low, high = estimate(plan.conduct.search, job.settings.scenario, full)
             self.say(
                 f"the search takes about {duration_text(low)} with its full run, at most "
                 f"{duration_text(high)}",
@@ -377,7 +378,7 @@ class _Scenario:
         hopeless: HopelessRun | None = None
         length = job.settings.given().get("min_duration", DEFAULT_DURATION_MS) / 1000
         disturbed = found.disturbed
-        for number, value in enumerate(confirmations(search, found, self.scenario), 1):
+        for number, value in enumerate(confirmations(search, found, job.settings.scenario), 1):
             if number > 1 and time.monotonic() + length > found.deadline:
                 self.say("the time announced for the search is over", "search")
                 break
@@ -391,7 +392,7 @@ class _Scenario:
             text = (
                 f"# {found.key} was found by a search: {found.text}.\n"
                 f"# Full run {number} of at most {search.confirmations}.\n"
-                f"{job.settings.model}.{self.scenario}.{found.key} = {value:g}\n"
+                f"{job.settings.model}.{job.settings.scenario}.{found.key} = {value:g}\n"
             )
             own = job.settings.user_conf.rstrip("\n")
             settings = replace(
@@ -520,13 +521,14 @@ class _Scenario:
     def describe(self, division: str, target: Places, framework: str) -> None:
         plan = self.plan
         remote, network = False, {}
-        if plan.execution.backend == "kserve":
-            from runner.backends.kserve import is_remote, network_fields
+        options = backend_options(plan, self.benchmark)
+        if plan.execution.backend in NETWORKED and options.get("url"):
+            from runner.backends import kserve, openai
 
-            options = backend_options(plan, self.benchmark)
-            remote = is_remote(options)
+            remote = kserve.is_remote(options)
             if division == "network":
-                network = network_fields(options, plan.execution.workers)
+                kind = openai if plan.execution.backend == "openai" else kserve
+                network = kind.network_fields(options, plan.execution.workers)
         write_system(
             target.system,
             describe_system(
@@ -576,10 +578,19 @@ def better_hint(result: Measurement) -> tuple[RunSettings, str] | None:
     if "target_qps" in given:
         return None
     if scenario == "Offline" and short and result.metric:
+        # The metric of a language benchmark is of tokens.
+        rate = detail.get("result_samples_per_second") or result.metric
         return (
-            replace(settings, target_qps=1.3 * result.metric),
+            replace(settings, target_qps=1.3 * float(rate)),
             "the run ended before its minimum duration",
         )
+    if settings.token_latencies and "min_query_count" not in given:
+        # LoadGen says nothing of its reasons then: the tail is in time, and too few queries show it.
+        few = detail.get("early_stopping_met") is False and _tokens_in_time(settings, detail)
+        count = detail.get("result_query_count")
+        if few and isinstance(count, int):
+            settings = replace(settings, min_query_count=max(2 * count, SERVER_QUERIES))
+            return settings, f"{count:,} queries were too few to tell"
     late = not detail.get("result_perf_constraints_met", True) or not detail.get(
         "early_stopping_met", True
     )
@@ -590,3 +601,15 @@ def better_hint(result: Measurement) -> tuple[RunSettings, str] | None:
             f"too many queries were late at {asked:g} a second",
         )
     return None
+
+
+def _tokens_in_time(settings: RunSettings, detail: Mapping[str, Any]) -> bool:
+    """Whether both 99th percentiles are below their limits."""
+    for key, limit in (
+        ("result_first_token_99.00_percentile_latency_ns", settings.ttft_ms),
+        ("result_time_per_output_token_99.00_percentile_ns", settings.tpot_ms),
+    ):
+        value = detail.get(key)
+        if limit is None or not isinstance(value, (int, float)) or value >= limit * 1e6:
+            return False
+    return True

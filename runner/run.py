@@ -24,6 +24,7 @@ from runner.progress import Event, Progress, Silent
 from runner.settings import MODES, SAMPLES_PER_QUERY, RunSettings
 
 FREE_DISK = 64 * 2**20  # bytes to leave on the disk beyond what the logs need
+ERROR_REASON = "LoadGen error: "  # begins a reason that is one
 OUTPUT_LOG = "process_output.txt"
 DISTURBED = 0.05  # of the time: from here on other processes are said to have disturbed a run
 TIMEOUT = "Timeout ("  # begins faulthandler's report: see runner.stall
@@ -144,7 +145,7 @@ def measure(job: Job, folder: Path, progress: Progress | None = None) -> Measure
     )
     audit = job.settings.audit_conf
     kind = Path(audit).name.split(".")[0] if audit else job.settings.mode
-    where = _Where(benchmark.name, job.settings.scenario, kind, listener)
+    where = _Where(benchmark.name, job.settings.result, kind, listener)
     staging = _prepare(folder, whole, benchmark.payload_bytes)
     try:
         done = _Child(whole, staging, where).run()
@@ -442,11 +443,12 @@ def _why_invalid(detail: dict[str, Any]) -> str:
 def _judge(
     job: Job, folder: Path, done: dict[str, Any], detail: dict[str, Any], error_texts: list[str]
 ) -> Measurement:
-    reasons = [f"LoadGen error: {text}" for text in error_texts]
+    reasons = [f"{ERROR_REASON}{text}" for text in error_texts]
     metric: float | None = None
     unit = ""
     if job.settings.mode == MODES[0]:
-        key, factor, unit = logs.METRICS[job.settings.scenario]
+        metrics = logs.TOKEN_METRICS if job.settings.token_latencies else logs.METRICS
+        key, factor, unit = metrics[job.settings.scenario]
         value = detail.get(key)
         if isinstance(value, (int, float)):
             metric = value * factor

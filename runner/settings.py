@@ -22,6 +22,9 @@ from runner.errors import ResourceError, SettingsError, UserConfError
 
 Mode = Literal["performance", "accuracy"]
 SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline")
+INTERACTIVE = "Interactive"
+"""A result's scenario that LoadGen runs as Server, with limits of its own."""
+RESULTS = (*SCENARIOS, INTERACTIVE)
 MODES: tuple[Mode, ...] = ("performance", "accuracy")
 
 # Measured on mlcommons-loadgen 6.0: what one pre-generated query or Offline sample costs.
@@ -223,6 +226,11 @@ class RunSettings:
             the working directory.
         seeds: the round's qsl, sample index and schedule seed, where they are not those that
             LoadGen has built in.
+        interactive: whether this Server run is that of an Interactive result.
+        token_latencies: whether LoadGen is to take the times to and between tokens; ttft_ms,
+            tpot_ms: their limits in Server, None where LoadGen's own configuration has them.
+        equal_issue: whether every sample is issued equally often; False: as LoadGen's own
+            configuration has it.
 
     Raises:
         SettingsError: a name or number that cannot be.
@@ -241,6 +249,16 @@ class RunSettings:
     load: float = 0.25
     audit_conf: str | None = None
     seeds: tuple[int, int, int] | None = None
+    interactive: bool = False
+    token_latencies: bool = False
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
+    equal_issue: bool = False
+
+    @property
+    def result(self) -> str:
+        """The scenario of the result; LoadGen knows Interactive as Server."""
+        return INTERACTIVE if self.interactive else self.scenario
 
     def __post_init__(self) -> None:
         if self.scenario not in SCENARIOS:
@@ -255,6 +273,8 @@ class RunSettings:
             "target_latency_ms",
             "target_qps",
             "expected_latency_ms",
+            "ttft_ms",
+            "tpot_ms",
         ):
             value = getattr(self, name)
             if value is not None and value <= 0:
@@ -390,7 +410,9 @@ def calibrate(settings: RunSettings, warm_up: WarmUp, free_bytes: int) -> Hints:
     if settings.mode == "accuracy":
         # Every sample once; only Server keeps to a rate, and LoadGen's default is one a second.
         if scenario == "Server" and "target_qps" not in values:
-            values["target_qps"] = _rounded(settings.load * 1000 / typical_ms)
+            # Nothing is late in an accuracy run, and a language model carries many answers at once.
+            load = max(settings.load, 0.7) if settings.token_latencies else settings.load
+            values["target_qps"] = _rounded(load * 1000 / typical_ms)
         return Hints(values, 0, 0, None)
 
     if scenario in _STREAMS:
@@ -440,7 +462,11 @@ def calibrate(settings: RunSettings, warm_up: WarmUp, free_bytes: int) -> Hints:
         else:
             within = hint * duration / 1000
             chosen = not {"min_query_count", key} & given.keys()
-            if chosen and within < SERVER_QUERIES <= 10 * within:
+            if (
+                chosen
+                and within < SERVER_QUERIES
+                and (10 * within >= SERVER_QUERIES or settings.token_latencies)
+            ):
                 values["min_query_count"] = least = SERVER_QUERIES
             needed = total_queries(0, SERVER_PERCENTILE)
             if max(within, least) < needed:
@@ -518,4 +544,14 @@ def to_loadgen(settings: RunSettings, user_conf: Path) -> Any:
         )
     if settings.seeds is not None:
         result.qsl_rng_seed, result.sample_index_rng_seed, result.schedule_rng_seed = settings.seeds
+    if settings.token_latencies:
+        result.use_token_latencies = True
+        if settings.scenario == "Server":
+            result.server_target_latency_ns = 0  # the whole answer has no limit
+        if settings.ttft_ms is not None:
+            result.ttft_latency = round(settings.ttft_ms * 1e6)
+        if settings.tpot_ms is not None:
+            result.tpot_latency = round(settings.tpot_ms * 1e6)
+    if settings.equal_issue:
+        result.sample_concatenate_permutation = True
     return result

@@ -35,6 +35,7 @@ from runner.errors import OutputError
 from runner.layout import Places, check_name
 from runner.provenance import Provenance
 from runner.run import Measurement
+from runner.settings import RunSettings
 
 __all__ = ["Paper", "check_name", "truncate_accuracy_log", "write_result", "write_system"]
 
@@ -319,7 +320,7 @@ def _result_readme(
 ) -> str:
     settings, job = performance.job.settings, performance.job
     lines = [
-        f"# {benchmark.name}, {settings.scenario}",
+        f"# {benchmark.name}, {settings.result}",
         "",
         f"{_sentence(benchmark.title)}. Measured with Assay under the "
         f"official LoadGen {performance.detail.get('loadgen_version', '')}"
@@ -333,11 +334,17 @@ def _result_readme(
         f"| Accuracy | {score.metric} = {score.value:.6g} |",
         f"| Executed by | {performance.framework} |",
         f"| Model | {Path(job.model).name if job.model else 'none'}, {paper.precision} |",
-        f"| Samples in one inference | {_batching(job.batch_size, settings.scenario)} |",
     ]
-    if settings.scenario in ("Server", "Offline"):
+    if benchmark.generation is not None:
+        lines.append(f"| Answers in work at once | at most {job.workers:,} |")
+        lines += _token_rows(performance.detail, settings)
+    else:
+        lines.append(
+            f"| Samples in one inference | {_batching(job.batch_size, settings.scenario)} |"
+        )
+    if settings.scenario in ("Server", "Offline") and benchmark.generation is None:
         lines.append(f"| Inferences at once | {job.workers} |")
-    if settings.scenario == "Server":
+    if settings.scenario == "Server" and benchmark.generation is None:
         lines.append(f"| A batch waits for more | {f'{job.batch_deadline_us:g}'} us at most |")
     lines += [
         f"| Data | {_data(benchmark, performance)} |",
@@ -400,6 +407,21 @@ def read_readme(folder: Path) -> Stated:
     return Stated(rows=rows, run_file=found[1] if found else "")
 
 
+def _token_rows(detail: Mapping[str, object], settings: RunSettings) -> list[str]:
+    """Times to first token and per output token, as LoadGen has them, and their limits."""
+    rows = []
+    for title, key, limit in (
+        ("first token", "result_first_token_99.00_percentile_latency_ns", settings.ttft_ms),
+        ("output token", "result_time_per_output_token_99.00_percentile_ns", settings.tpot_ms),
+    ):
+        value = detail.get(key)
+        if isinstance(value, (int, float)):
+            bound = f" (limit {limit:g} ms)" if limit and settings.scenario == "Server" else ""
+            verb = "to" if title.startswith("first") else "per"
+            rows.append(f"| Time {verb} {title}, p99 | {value / 1e6:.3f} ms{bound} |")
+    return rows
+
+
 def _data(benchmark: Benchmark, performance: Measurement) -> str:
     """What was given is named: the benchmark's words hold for its own data only."""
     given = performance.job.data
@@ -411,7 +433,7 @@ def _data(benchmark: Benchmark, performance: Measurement) -> str:
 def _command(benchmark: Benchmark, performance: Measurement, paper: Paper) -> str:
     return paper.command or (
         f"assay run --benchmark {benchmark.name} --scenario "
-        f"{performance.job.settings.scenario} --out FOLDER"
+        f"{performance.job.settings.result} --out FOLDER"
     )
 
 

@@ -124,6 +124,11 @@ class Sut:
         """Samples answered so far."""
         return sum(self._counts)
 
+    @property
+    def moved(self) -> object:
+        """Changes with every step of progress."""
+        return self.done
+
     @staticmethod
     def _make_responses() -> Responses:
         import mlperf_loadgen as lg

@@ -18,7 +18,7 @@ class Limits:
 
     `queries`: the most that LoadGen can issue (Server), or the samples of its query (Offline);
     `share`: of the queries that may be late; `limit_s`: the latency limit; `rate`: queries a second
-    (Server).
+    (Server); `what` is late: whole queries, or the first tokens of a language model.
     """
 
     scenario: str
@@ -27,6 +27,7 @@ class Limits:
     share: float = 0.0
     limit_s: float = math.inf
     rate: float = 0.0
+    what: str = "queries"
 
 
 def most_queries(target_qps: float, duration_s: float, least: int) -> int:
@@ -73,7 +74,7 @@ class Watch:
             if late + waiting > bound:
                 backlog = f", and {issued - done:,} are waiting" if issued > done else ""
                 return (
-                    f"found {late + waiting:,} queries later than {limits.limit_s * 1000:g} ms "
+                    f"found {late + waiting:,} {limits.what} later than {limits.limit_s * 1000:g} ms "
                     f"after {now:.1f} s{backlog}; of the at most {limits.queries:,} queries of "
                     f"the run {int(bound):,} may be. Lower target_qps"
                 )

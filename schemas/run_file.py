@@ -15,7 +15,7 @@ Positive = Annotated[float, Meta(gt=0)]
 Count = Annotated[int, Meta(ge=1)]
 Percent = Annotated[float, Meta(ge=0, lt=100)]
 Name = Annotated[str, Meta(min_length=1)]
-ScenarioName = Literal["SingleStream", "MultiStream", "Server", "Offline"]
+ScenarioName = Literal["SingleStream", "MultiStream", "Server", "Offline", "Interactive"]
 
 
 class _Table(
@@ -83,12 +83,16 @@ class ExecutionTable(_Table, frozen=True, kw_only=True):
     """What executes the model, and how."""
 
     backend: Annotated[
-        str, Meta(min_length=1, description="onnxruntime, tensorrt, kserve, dummy or your own.")
-    ] = "onnxruntime"
+        str | None,
+        Meta(
+            description="onnxruntime, openai, tensorrt, kserve, dummy or your own. Default: "
+            "onnxruntime; openai for language benchmarks."
+        ),
+    ] = None
     backend_options: Annotated[
         dict[str, Any], Meta(description="Options of the backend by name.")
     ] = {}
-    urls: Annotated[list[str], Meta(description="kserve: the servers.")] = []
+    urls: Annotated[list[str], Meta(description="kserve, openai: the servers.")] = []
     providers: Annotated[
         list[str], Meta(description="ONNX Runtime's execution providers, in order.")
     ] = []

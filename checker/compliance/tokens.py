@@ -26,6 +26,7 @@ END_TOKENS: dict[str, tuple[int, ...]] = {
     "deepseek": (1,),
     "gpt-oss": (200002,),
     "qwen3": (151643, 151645),
+    "stories": (2,),
 }
 """End-of-sequence tokens by the beginning of the benchmark's name, from the models' tokenizers."""
 

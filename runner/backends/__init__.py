@@ -16,11 +16,15 @@ BACKENDS = {
     "onnxruntime": "runner.backends.onnxrt:OnnxRuntime",
     "tensorrt": "runner.backends.trt.backend:TensorRT",
     "kserve": "runner.backends.kserve:KServe",
+    "openai": "runner.backends.openai:OpenAI",
     "dummy": "runner.backends.dummy:Dummy",
 }
 
 
 _METHODS = ("load", "infer", "close")
+_STREAMING = ("load", "request", "open", "generate", "shut", "close")
+NETWORKED = frozenset({"kserve", "openai"})
+"""Backends whose model is on a server."""
 
 
 def make_backend(name: str, options: Mapping[str, Any]) -> Backend:
@@ -41,11 +45,14 @@ def preflight(name: str, options: Mapping[str, Any]) -> None:
     """
 
     def look(made: Any) -> None:
-        missing = [method for method in _METHODS if not callable(getattr(made, method, None))]
+        methods = (
+            _STREAMING if hasattr(made, "generate") and not hasattr(made, "infer") else _METHODS
+        )
+        missing = [method for method in methods if not callable(getattr(made, method, None))]
         if missing:
             raise BackendError(
                 f"found no {', '.join(missing)} in backend {name!r}; expected the methods "
-                f"{', '.join(_METHODS)} (see runner/backends/base.py)."
+                f"{', '.join(methods)} (see runner/backends/base.py)."
             )
         getattr(made, "preflight", lambda _: None)(options)
 

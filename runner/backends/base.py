@@ -8,7 +8,8 @@ to an inference.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -54,4 +55,60 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Release the model and its device memory."""
+        ...
+
+
+First = Callable[[Sequence[int]], None]
+"""Called with the first token of an answer as soon as it comes; with none where its id is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer of a language model: the ids of its tokens, an end mark included."""
+
+    tokens: Sequence[int]
+
+
+class StreamingBackend(Protocol):
+    """A language model that answers token by token (see `runner.tokens`).
+
+    `load` and `close` are called as those of `Backend`; the rest from one event loop.
+    """
+
+    framework: str
+
+    def load(self, benchmark: Benchmark, model: Path | None, dataset: Dataset) -> None:
+        """Find the model and see that it answers.
+
+        Raises:
+            BackendError: no server, another model, or no usable answer.
+        """
+        ...
+
+    def request(self, index: int) -> Any:
+        """What `generate` takes for this sample; made before the timed part."""
+        ...
+
+    async def open(self, *, accuracy: bool = False) -> None:
+        """Before the first answer of a run."""
+        ...
+
+    async def generate(self, request: Any, index: int, first: First) -> Answer:
+        """One answer of two tokens or more.
+
+        Raises:
+            InferenceError: anything else; the run ends.
+        """
+        ...
+
+    async def shut(self) -> None:
+        """After the last answer.
+
+        Raises:
+            InferenceError: the system is not the one that answered before.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release the model."""
         ...

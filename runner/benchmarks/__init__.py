@@ -17,6 +17,7 @@ BENCHMARKS = {
     "digits": "runner.benchmarks.digits:DIGITS",
     "scenes": "runner.benchmarks.scenes:SCENES",
     "phrasebook": "runner.benchmarks.phrasebook:PHRASEBOOK",
+    "stories": "runner.benchmarks.stories:STORIES",
     # These need a model and a data set that you have.
     "resnet50": "runner.benchmarks.resnet50:RESNET50",
     "mobilenet": "runner.benchmarks.mobilenet:MOBILENET",
@@ -24,7 +25,7 @@ BENCHMARKS = {
     "ssd-resnet34": "runner.benchmarks.ssd_resnet34:SSD_RESNET34",
     "gnmt": "runner.benchmarks.gnmt:GNMT",
 }
-EMBEDDED = ("digits", "scenes", "phrasebook")
+EMBEDDED = ("digits", "scenes", "phrasebook", "stories")
 
 # Other names by which people know them; results lie under the names above.
 ALIASES = {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from runner.benchmarks.generation import Generation
     from runner.datasets import Dataset
 
 
@@ -85,6 +86,9 @@ class Benchmark:
         preparation: preprocessing and label offset in a line, for the README; "" where the
             benchmark has only one, which `data` describes.
         alternatives: what a model that misses the gate may need instead, for the message.
+        generation: how a language model's answers are generated; None: no language benchmark.  Such
+            a benchmark is run by a streaming backend (see `runner.tokens`), its data set has
+            prompts (see `runner.datasets.prompts`), and `encode` and `answer` are not used.
         fit: (this, model, data) to the benchmark for that model and data: names, layouts and
             label offsets found in the graph, vocabularies.  None: the signature is fixed.
     """
@@ -113,4 +117,5 @@ class Benchmark:
     execute: Execute | None = None
     preparation: str = ""
     alternatives: str = ""
+    generation: Generation | None = None
     fit: Callable[[Benchmark, Path | None, Path | None], Benchmark] | None = None

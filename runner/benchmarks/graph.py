@@ -47,7 +47,7 @@ class Graph:
         if array.dtype == np.float64:
             array = array.astype(np.float32)
         name = name or f"c{len(self._weights)}"
-        self._weights.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        self._weights.append(numpy_helper.from_array(np.require(array, requirements="C"), name))
         return name
 
     def add(self, op: str, *inputs: str, name: str = "", **attributes: Any) -> str:

@@ -1,0 +1,1 @@
+"""A small OpenAI-compatible server for the embedded language benchmark: `assay serve stories`."""
