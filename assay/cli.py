@@ -134,6 +134,7 @@ def _parser(command: str | None = None) -> argparse.ArgumentParser:
         "truncate": _truncate_parser,
         "prepare": _prepare_parser,
         "pack": _pack_parser,
+        "new": _new_parser,
         "compliance": _compliance_parser,
         "serve": _serve_parser,
         "doctor": _doctor_parser,
@@ -946,6 +947,22 @@ def _pack(options: argparse.Namespace) -> int:
     from assay.packing import pack
 
     return pack(options, _write, _say)
+
+
+def _new_parser(commands: Any) -> None:
+    from assay.prepare_parser import add_new_options
+
+    new = commands.add_parser(
+        "new", allow_abbrev=False, help="make an empty submission for one system, to be filled in"
+    )
+    add_new_options(new)
+    new.set_defaults(handler=_new)
+
+
+def _new(options: argparse.Namespace) -> int:
+    from assay.preparing import new
+
+    return new(options, _write, _say)
 
 
 # --- run and demo ------------------------------------------------------------------------------

@@ -97,3 +97,24 @@ def add_pack_options(parser: argparse.ArgumentParser) -> None:
         help="encrypt too, as S.enc, by openssl with the passphrase in FILE (AES-256, PBKDF2)",
     )  # fmt: skip
     parser.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+
+
+def add_new_options(parser: argparse.ArgumentParser) -> None:
+    """What ``assay new`` takes."""
+    parser.description = (
+        "Make an empty submission for one system: every field and document that the round asks for, with "
+        "what they mean in documentation/to-fill-in.md. assay check names what is still empty."
+    )
+    parser.add_argument("--round", required=True, metavar="R", help="the round to submit to")
+    parser.add_argument("--submitter", required=True, metavar="S", help="the submitter's folder")
+    parser.add_argument("--system", required=True, metavar="X", help="the system's name")
+    parser.add_argument("--division", choices=_DIVISIONS, default="closed")
+    parser.add_argument(
+        "--category", choices=("datacenter", "edge", "datacenter,edge"), default="",
+        help="the suite of benchmarks",
+    )  # fmt: skip
+    parser.add_argument(
+        "--benchmark", action="append", default=[], metavar="B",
+        help="add the folders of its required scenarios (repeatable; needs --category)",
+    )  # fmt: skip
+    parser.add_argument("--out", type=Path, required=True, metavar="NEW", help="the new tree")

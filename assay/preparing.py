@@ -128,3 +128,28 @@ def verdict(report: Report) -> str:
             counts[finding.rule] = counts.get(finding.rule, 0) + 1
     most = sorted(counts, key=lambda rule: (-counts[rule], rule))[:8]
     return f"{text}; left to fix: {', '.join(f'{rule} ({counts[rule]})' for rule in most)}"
+
+
+def new(options: argparse.Namespace, write: Write, say: Write) -> int:
+    """``assay new``: an empty tree, checked. Exit status 0 when it is there, 2 if not."""
+    with held():
+        import checker.engine  # noqa: F401
+        from assay.prepare import skeleton
+        from assay.prepare.acting import CannotAct, create
+    from assay.status import EXIT_OK, Usage
+
+    wanted = skeleton.Skeleton(
+        round=round_of(options.round), submitter=options.submitter, system=options.system,
+        division=options.division, category=options.category, benchmarks=options.benchmark,
+    )  # fmt: skip
+    try:
+        files = skeleton.files_of(wanted)
+        create(files, options.out)
+    except (skeleton.BadWish, CannotAct) as error:
+        raise Usage(str(error)) from error
+    write("".join(f"{options.out / path}\n" for path in sorted(files)))
+    report = checked(options.out, wanted.round)
+    write(
+        f"\n{len(report.findings)} findings say what is to be filled in: assay check {options.out}\n"
+    )
+    return EXIT_OK

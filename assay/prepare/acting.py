@@ -12,7 +12,7 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -81,6 +81,20 @@ def carry_out(
         write_file(record, encode(plan))
         _take_place(part, new)
     return Outcome(new, record, backup if kept else None, notes)
+
+
+def create(files: Mapping[str, str], new: Path) -> None:
+    """Make a new tree of texts by their paths. Raises CannotAct and OSError; then there is no NEW."""
+    if os.path.lexists(new):
+        raise CannotAct(f"{new} exists already; give a name that is free")
+    if not new.absolute().parent.is_dir():
+        raise CannotAct(f"there is no folder {new.absolute().parent}")
+    with _under_construction(new) as part:
+        for path, text in files.items():
+            target = part / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+        _take_place(part, new)
 
 
 def _refuse(tree: Path, new: Path, backup: Path) -> None:
