@@ -541,6 +541,10 @@ def _audit_parser(commands: Any) -> None:
         "--audited", type=Path, metavar="FILE",
         help="submitter/system of the round before, one a line: not drawn, nor what equals them",
     )  # fmt: skip
+    audit.add_argument(
+        "--explain", metavar="RESULT",
+        help="everything that was tested of one result, by its key or folder (terminal, json, html)",
+    )  # fmt: skip
     audit.set_defaults(handler=_audit)
 
 
@@ -553,6 +557,8 @@ def _audit(options: argparse.Namespace) -> int:
         raise Usage("--seed and --audited belong to --select-random")
     if options.select_random and len(options.trees) > 1:
         raise Usage("--select-random draws from one TREE")
+    if options.explain is not None:
+        return _explain(options)
     since = _saved(options.since) if options.since is not None else None
     formats = [] if options.select_random else _formats(options)
     line = Line(enabled=not (options.no_progress or options.quiet))
@@ -568,6 +574,60 @@ def _audit(options: argparse.Namespace) -> int:
         return _draw(report, options, since)
     _deliver(report, options, formats)
     return exit_status(report, strict=options.strict)
+
+
+def _explain(options: argparse.Namespace) -> int:
+    from assay.progress import Line
+    from checker.archive import BadArchive
+    from checker.audit.explain import UnknownResult, explain
+    from checker.engine import Options
+    from checker.rules import UnknownRule
+    from checker.writing import write_file
+    from reports.explanation import to_html, to_text
+    from schemas import UnknownRound, canonical_round_name
+    from schemas.explanation import encode
+
+    if len(options.trees) > 1:
+        raise Usage("--explain takes one TREE")
+    makers: dict[str, Callable[[Any], str | bytes]] = {
+        "terminal": to_text, "json": encode, "html": to_html,
+    }  # fmt: skip
+    paths: list[Path] = options.output or []
+    wanted = [
+        (path, {".json": "json", ".html": "html"}.get(path.suffix, "terminal")) for path in paths
+    ]
+    if options.format not in (None, *makers):
+        raise Usage("evidence is shown as terminal, json or html")
+    line = Line(enabled=not (options.no_progress or options.quiet))
+    try:
+        found = explain(
+            options.trees[0],
+            options.explain,
+            Options(
+                round=canonical_round_name(options.round) if options.round else None,
+                select=_names(options.select),
+                ignore=_names(options.ignore),
+                unpack=_limits(options),
+            ),
+            progress=lambda done, total: line.show(
+                f"reading {done} of {total} results", force=done == total
+            ),
+        )
+    except (FileNotFoundError, BadArchive, UnknownResult, UnknownRound, UnknownRule) as error:
+        raise Usage(str(error)) from error
+    finally:
+        line.clear()
+    if not paths:
+        _write(makers[options.format or "terminal"](found))
+    for path, kind in wanted:
+        made = makers[options.format or kind](found)
+        try:
+            write_file(
+                path, made if isinstance(made, bytes) else made.encode("utf-8", "backslashreplace")
+            )
+        except OSError as error:
+            raise Usage(f"--output {path} cannot be written: {error.strerror}") from error
+    return EXIT_ERRORS if any(one.severity == "error" for one in found.tested) else EXIT_OK
 
 
 def _draw(report: Report, options: argparse.Namespace, before: Report | None) -> int:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -21,6 +25,37 @@ def counted(detail: DetailLog, key: str) -> int | None:
     return value if value is not None and -(2**63) <= value < 2**64 else None
 
 
+@dataclass(slots=True)
+class Noted:
+    """What a rule read and compared while it was applied, whether or not it found anything."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+
+
+_noted: ContextVar[Noted | None] = ContextVar("noted", default=None)
+
+
+@contextlib.contextmanager
+def noting() -> Iterator[Noted]:
+    """Inside, everything that rules read through `Look` and `note` is kept."""
+    found = Noted()
+    token = _noted.set(found)
+    try:
+        yield found
+    finally:
+        _noted.reset(token)
+
+
+def note(key: str, value: Any, line: int | None = None) -> None:
+    """Keep a value for `noting`, where somebody listens."""
+    kept = _noted.get()
+    if kept is not None and value is not None:
+        kept.values[key] = value
+        if line:
+            kept.lines[key] = line
+
+
 class Look:
     """A detail log read through for one rule: every value that was asked for becomes evidence."""
 
@@ -36,6 +71,7 @@ class Look:
         line = self.detail.line(key)
         if line:
             self._lines[key] = line
+        note(key, value, line)
 
     def number(self, key: str) -> float | None:
         """The value as a finite number; None when it is none."""

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, overload
 import numpy as np
 
 from checker.accuracy.log import GAP
+from checker.audit.evidence import note
 from checker.model import AccuracyRun, ComplianceRun, Run
 from checker.parse.detail import DetailLog, Entry
 from checker.parse.reading import File, Unreadable, open_file
@@ -41,7 +42,7 @@ from checker.rule import NotJudged
 
 __all__ = [
     "LIMIT", "Disagreement", "Generation", "NotReplayed", "Records", "Replay", "TooLong",
-    "accuracy_log", "check_sampling", "has_test_order", "order_outcome", "read_records", "replay_of",
+    "accuracy_log", "check_sampling", "has_test_order", "noted", "order_outcome", "read_records", "replay_of",
     "schedule_outcome", "server_schedule", "sets_outcome",
 ]  # fmt: skip
 
@@ -132,6 +133,16 @@ def _kept(key: tuple[Any, ...], find: Callable[[], Outcome]) -> Outcome:
             _known.clear()
         _known[key] = find()
     return _known[key]
+
+
+def noted(outcome: Outcome) -> Outcome:
+    """The outcome, noted for whoever wants to see what was compared."""
+    if isinstance(outcome, Agreement):
+        note("values replayed and equal", outcome.checked)
+        note("how", outcome.how or None)
+    elif isinstance(outcome, NotReplayed):
+        note("not replayed", outcome.reason)
+    return outcome
 
 
 def sets_outcome(replay: Replay) -> Outcome:

@@ -1,10 +1,13 @@
-"""The random audit: which submission is drawn, from which candidates, and why others were none.
+"""The random audit: which submission is drawn, from which candidates, and why others were not.
 
 A submission is one system of one submitter. Only closed results of available systems are audited.
 The draw has two stages, so that a submitter of many systems is not drawn more often than one of a
 single system: first a submitter, then one of its systems; the auditor then picks benchmarks and
 scenarios, here at random too. A system equivalent to one that was audited in the round before (the
-same processor, network card, accelerator and number of accelerators) is no candidate.
+same processor, network card, accelerator and number of accelerators; over the network, the same
+networking) is not a candidate. The committee may exempt more: a system with the accelerator of one
+audited before whose results are within 10 % of what was submitted then, with no new benchmark,
+scenario or power measurement, is drawn all the same and listed as one that it may exempt.
 
 Every draw is ``SHA-256("seed/stage") mod candidates``, over candidates sorted by name, so that
 anybody can repeat it with any tool.
@@ -31,6 +34,9 @@ _EQUIVALENT = (
     "host_network_card_count", "accelerator_model_name", "accelerators_per_node",
     "number_of_nodes",
 )  # fmt: skip
+_NETWORK = ("network_type", "network_media", "network_rate", "network_protocol", "nic_sut")
+_NEAR = 0.10
+"""How far a result may be from an audited system's for the committee to exempt it."""
 
 
 class Draw(msgspec.Struct, frozen=True):
@@ -62,6 +68,7 @@ class Selection(msgspec.Struct, frozen=True):
     results: list[str]
     draws: list[Draw]
     excluded: list[Exclusion]
+    may_exempt: list[Exclusion] = []
 
     def text(self) -> str:
         """The draw in words."""
@@ -79,6 +86,9 @@ class Selection(msgspec.Struct, frozen=True):
         lines.append(f"not candidates: {len(self.excluded)}")
         counted = Counter(one.reason for one in self.excluded)
         lines.extend(f"  {count:>4}  {reason}" for reason, count in sorted(counted.items()))
+        if self.may_exempt:
+            lines.append(f"the committee may exempt: {len(self.may_exempt)}")
+            lines.extend(f"  {one.submission}: {one.reason}" for one in self.may_exempt)
         return "\n".join(lines) + "\n"
 
 
@@ -102,7 +112,8 @@ def _submission(row: ResultRow) -> str:
 
 
 def _mark(row: ResultRow) -> tuple[Any, ...] | None:
-    mark = tuple(str(row.system_description.get(key, "")).strip().lower() for key in _EQUIVALENT)
+    keys = _EQUIVALENT + (_NETWORK if row.division == "network" else ())
+    mark = tuple(str(row.system_description.get(key, "")).strip().lower() for key in keys)
     return mark if any(mark) else None
 
 
@@ -155,13 +166,77 @@ def select_random(
     return Selection(
         FORMAT, 1, report.round, seed, submitter, system, chosen, draws,
         [Exclusion(name, reason) for name, reason in sorted(excluded.items())],
+        _may_exempt(candidates, names, before.results if before is not None else []),
     )  # fmt: skip
+
+
+def _may_exempt(
+    candidates: dict[str, list[ResultRow]], audited: set[str], before: Sequence[ResultRow]
+) -> list[Exclusion]:
+    """Candidates that are close to a system that was audited before, and how close."""
+    known: dict[str, list[ResultRow]] = {}
+    for row in before:
+        if row.metric is not None and _submission(row).lower() in audited:
+            known.setdefault(_submission(row), []).append(row)
+    found = []
+    for name, rows in sorted(candidates.items()):
+        for other, earlier in sorted(known.items()):
+            near = _nearness(rows, earlier)
+            if near is not None:
+                reason = (
+                    f"same accelerator as {other}, audited before; {len(rows)} results within "
+                    f"{near:.1%} of its, no new benchmark, scenario or power measurement"
+                )
+                found.append(Exclusion(f"closed/{name}", reason))
+                break
+    return found
+
+
+def _nearness(rows: Sequence[ResultRow], earlier: Sequence[ResultRow]) -> float | None:
+    """The largest relative difference of two systems' results, as a whole and per accelerator, and
+    of their power; None where one is over 10 %, or one of ``rows`` has no counterpart."""
+    accelerators = {_accelerator(row) for row in [*rows, *earlier]}
+    if len(accelerators) != 1 or not accelerators.pop():
+        return None
+    known = {(row.benchmark, row.scenario): row for row in earlier}
+    greatest = 0.0
+    for row in rows:
+        other = known.get((row.benchmark, row.scenario))
+        if other is None and row.inferred_from:
+            continue
+        if other is None or row.metric is None or other.metric is None:
+            return None
+        pairs = [(row.metric.value, other.metric.value)]
+        if (counts := (_accelerators(row), _accelerators(other))) and all(counts):
+            pairs.append((row.metric.value / counts[0], other.metric.value / counts[1]))
+        if row.power is not None:
+            if other.power is None:
+                return None
+            pairs.append((row.power.value, other.power.value))
+        for new, old in pairs:
+            if not old or abs(new / old - 1) > _NEAR:
+                return None
+            greatest = max(greatest, abs(new / old - 1))
+    return greatest
+
+
+def _accelerator(row: ResultRow) -> str:
+    return str(row.system_description.get("accelerator_model_name", "")).strip().lower()
+
+
+def _accelerators(row: ResultRow) -> int:
+    """How many accelerators the system has in all; 0 where the description does not say."""
+    try:
+        nodes = int(row.system_description.get("number_of_nodes", 1))
+        return nodes * int(row.system_description.get("accelerators_per_node", 0))
+    except (TypeError, ValueError):
+        return 0
 
 
 def _reason(
     name: str, rows: list[ResultRow], audited: set[str], marks: set[tuple[Any, ...] | None]
 ) -> str | None:
-    """Why a closed submission is no candidate; None when it is one."""
+    """Why a closed submission is not a candidate; None when it is one."""
     status = str(rows[0].system_description.get("status", "")).strip().lower()
     if status != "available":
         return f"status {status or 'not stated'}: only available systems are audited"

@@ -46,7 +46,7 @@ def loaded_set_replayed(
     from checker.audit import replayed
 
     replay = replayed.replay_of(run)
-    outcome = replayed.sets_outcome(replay)
+    outcome = replayed.noted(replayed.sets_outcome(replay))
     if isinstance(outcome, replayed.NotReplayed):
         raise NotJudged
     if isinstance(outcome, replayed.Disagreement):
@@ -87,7 +87,7 @@ def schedule_replayed(
     from checker.audit import replayed
 
     replay = replayed.replay_of(run)
-    outcome = replayed.schedule_outcome(replay)
+    outcome = replayed.noted(replayed.schedule_outcome(replay))
     if isinstance(outcome, replayed.NotReplayed):
         if f"more than {replayed.LIMIT}" not in outcome.reason:
             raise NotJudged
@@ -146,7 +146,7 @@ def query_order_replayed(
         raise NotJudged
     records = records_of(run)
     # Where the loaded set itself is not the seed's R201 says so, and nothing follows from it.
-    outcome = replayed.order_outcome(replay, records.pairs)
+    outcome = replayed.noted(replayed.order_outcome(replay, records.pairs))
     if isinstance(outcome, replayed.NotReplayed):
         raise NotJudged
     if isinstance(outcome, replayed.Disagreement):
@@ -203,8 +203,10 @@ def sampling_replayed(run: PerformanceRun | ComplianceRun, round: Round) -> Iter
         raise NotJudged
     records = records_of(run)
     try:
-        outcome = replayed.check_sampling(
-            replay.facts, [seq for seq, _ in records.pairs], limit=replayed.LIMIT
+        outcome = replayed.noted(
+            replayed.check_sampling(
+                replay.facts, [seq for seq, _ in records.pairs], limit=replayed.LIMIT
+            )
         )
     except (ValueError, OverflowError) as error:
         raise NotJudged from error

@@ -101,6 +101,32 @@ def test_exclusions_are_explained() -> None:
     assert "closed/C/alike" in {one.submission for one in again.excluded}
 
 
+def test_what_the_committee_may_exempt_is_listed_and_still_drawn() -> None:
+    card = {"accelerator_model_name": "card", "accelerators_per_node": 2}
+
+    def row(submitter: str, value: float, **changes: Any) -> Result:
+        metric = Metric("result_samples_per_second", value, "Samples/s")
+        described = card | changes.pop("described", {})
+        return _row(submitter, "s", metric=metric, described=described, **changes)
+
+    power = Metric("average_watts", 500.0, "Watts")
+    rows = [
+        row("Near", 10.9, described={"host_processor_model_name": "new"}),
+        row("Far", 11.1, described={"host_processor_model_name": "new"}),
+        row("Fewer", 10.0, described={"accelerators_per_node": 1}),
+        row("Other", 10.0, described={"accelerator_model_name": "other"}),
+        row("Measured", 10.0, power=power, described={"host_processor_model_name": "new"}),
+        row("More", 10.0, described={"host_processor_model_name": "new"}),
+        row("More", 10.0, benchmark="bert-99", described={"host_processor_model_name": "new"}),
+    ]
+    before = _report(row("Before", 10.0))
+    found = select_random(_report(*rows), 3, audited=["Before/s"], before=before)
+    assert [one.submission for one in found.may_exempt] == ["closed/Near/s"]
+    assert "within 9.0% of its" in found.may_exempt[0].reason
+    assert "Near" in found.draws[0].candidates
+    assert "the committee may exempt: 1" in found.text()
+
+
 def test_json_is_the_whole_draw() -> None:
     found = select_random(_report(_row("A", "ok")), 3)
     assert msgspec.json.decode(encode(found), type=Selection) == found

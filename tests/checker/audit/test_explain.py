@@ -1,0 +1,95 @@
+"""`assay audit --explain`: every test of one result is shown, passed ones with their values too."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from assay.cli import main
+from checker.audit.explain import UnknownResult, explain
+from checker.options import Options
+from reports.explanation import to_html, to_text
+from tests.conftest import Grow
+from tests.corpus import corpus_root, corpus_rounds, unpacked
+
+KEY = "closed/Acme/box1/resnet/Offline"
+
+
+def test_passed_tests_are_shown_with_their_values(grow: Grow) -> None:
+    found = explain(grow().root, KEY)
+    # The tests' trees were not written by LoadGen, so that its seeds do not give their samples.
+    replayed = {"R201", "R202", "R204"}
+    assert {one.rule for one in found.tested if one.outcome == "finding"} == replayed
+    clock = next(one for one in found.tested if one.rule == "R103" and "run_1" in one.path)
+    assert clock.outcome == "agrees"
+    assert clock.values["result_samples_per_second"] > 0
+    assert clock.lines["result_samples_per_second"] > 1
+    server = next(one for one in found.tested if one.rule == "R105" and "run_1" in one.path)
+    assert server.outcome == "not tested" and server.reason
+    assert {one.rule[0] for one in found.tested} == {"R"}
+
+
+def test_a_contradiction_stands_first_with_both_sides(grow: Grow) -> None:
+    tree = grow()
+    log = tree.result("Offline").detail
+    rate = tree.get_log(log, "result_samples_per_second")
+    tree.set_log(log, "result_samples_per_second", rate * 1.5)
+    found = explain(tree.root, KEY)
+    first = found.tested[0]
+    assert (first.rule, first.outcome, first.severity) == ("R103", "finding", "error")
+    lines = to_text(found).splitlines()
+    assert lines[0] == f"Evidence for {KEY} (v6.0)"
+    assert next(line for line in lines if line.startswith("error")).startswith("error    R103 ")
+    assert main(["audit", str(tree.root), "--explain", KEY, "--no-progress"]) == 1
+
+
+def test_other_rules_and_the_folder_as_a_name(grow: Grow) -> None:
+    tree = grow()
+    found = explain(tree.root, str(tree.result("Offline").path), Options(select=("P",)))
+    assert found.key == KEY
+    assert {one.rule[0] for one in found.tested} == {"P"}
+
+
+def test_unknown_and_unclear_names(grow: Grow) -> None:
+    tree = grow()
+    with pytest.raises(UnknownResult, match=r"no result Offlin; near names: .*Offline"):
+        explain(tree.root, "Offlin")
+    with pytest.raises(UnknownResult, match="names 2 results"):
+        grow(benchmark="bert-99", into=tree)
+        explain(tree.root, "Offline")
+    assert main(["audit", str(tree.root), "--explain", "nothing", "--no-progress"]) == 2
+
+
+def test_page_and_json_are_written_and_nothing_runs_in_the_page(grow: Grow, tmp_path: Path) -> None:
+    tree = grow(submitter="<b>Acme")
+    page, data = tmp_path / "e.html", tmp_path / "e.json"
+    key = KEY.replace("Acme", "<b>Acme")
+    words = ["--explain", key, "--output", str(page), "--output", str(data), "--no-progress"]
+    assert main(["audit", str(tree.root), *words]) == 1
+    text = page.read_text(encoding="utf-8")
+    assert "<b>Acme" not in text and "<script" not in text
+    assert "style-src &#39;" not in text
+    saved = json.loads(data.read_text(encoding="utf-8"))
+    assert (saved["format"], saved["format_version"], saved["key"]) == ("assay-explanation", 1, key)
+    pictures = re.findall(r'<svg role="img" aria-label="([^"]+)"', text)
+    assert len(pictures) == len([one for one in saved["tested"] if one["figure"]]) + len(
+        saved["latencies"]
+    )
+
+
+@pytest.mark.corpus
+@pytest.mark.skipif(corpus_root() is None, reason="no corpus: set ASSAY_CORPUS")
+def test_a_published_result_has_no_error_and_many_tests() -> None:
+    tree = unpacked("v6.0" if "v6.0" in corpus_rounds() else corpus_rounds()[-1])
+    from checker.engine import check
+
+    row = next(r for r in check(tree, Options(jobs=1)).results if r.scenario == "Server")
+    found = explain(tree, row.key)
+    assert [one.rule for one in found.tested if one.severity == "error"] == []
+    assert found.count("agrees") > 40
+    sets = next(one for one in found.tested if one.rule == "R201" and "run_1" in one.path)
+    assert sets.values["values replayed and equal"] > 100
+    assert to_html(found).count('role="img"') >= 2
