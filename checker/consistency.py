@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from checker import loadgen_keys as keys
 from checker.parse.detail import DetailLog
@@ -21,8 +22,7 @@ _PRINTED = 0.0051
 """The summary prints two decimals."""
 
 
-@dataclass(frozen=True, slots=True)
-class Disagreement:
+class Disagreement(msgspec.Struct, frozen=True):
     """A stated value that does not follow from others.
 
     key: of the stated value. computed: what ``formula`` (in words) gives. unit: of both.

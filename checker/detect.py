@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from itertools import islice
+
+import msgspec
 
 from checker.parse.detail import read_detail
 from checker.parse.reading import File, Folder, Unreadable, read_text
@@ -14,8 +15,7 @@ _SAMPLE = 24
 _SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
 
 
-@dataclass(frozen=True, slots=True)
-class Detected:
+class Detected(msgspec.Struct, frozen=True):
     """A round's name and why, in words. ``sure`` is False when nothing in the tree told."""
 
     name: str

@@ -7,9 +7,10 @@ only what a worker needs for one result, so that it can be sent to another proce
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
+
+import msgspec
 
 from checker.clean import clean
 from checker.model import DIVISIONS, SCENARIOS, BenchmarkFolder, Submitter, System, Tree
@@ -26,8 +27,7 @@ _LOGS = {"mlperf_log_detail.txt", "mlperf_log_summary.txt"}
 _RESULT_FOLDERS = {"performance", "accuracy"}
 
 
-@dataclass(slots=True)
-class ResultPlan:
+class ResultPlan(msgspec.Struct):
     """One result to judge: names, folders and files, nothing read yet."""
 
     key: str
@@ -49,22 +49,20 @@ class ResultPlan:
     compliance_folder: Folder | None
 
 
-@dataclass(slots=True)
-class Plan:
+class Plan(msgspec.Struct):
     """All work in a tree. ``tree`` holds the submitters and their systems (descriptions unread).
 
     other_submitters: those that were not selected. keys: those of the results.
     """
 
     tree: Tree
-    results: list[ResultPlan] = field(default_factory=list)
-    system_files: dict[tuple[str, str, str], File | None] = field(default_factory=dict)
-    other_submitters: list[str] = field(default_factory=list)
-    keys: set[str] = field(default_factory=set)
+    results: list[ResultPlan] = []
+    system_files: dict[tuple[str, str, str], File | None] = {}
+    other_submitters: list[str] = []
+    keys: set[str] = set()
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Names that TREE's own parent folders give when TREE is only a part of a submission."""
 
     scope: Scope
@@ -94,13 +92,15 @@ def locate(root: Path, listing: Folder) -> Place:
                 zip(("system", "benchmark", "scenario"), parts, strict=False)
             )
             if len(parts) == 1:
-                return replace(Place("system", division, submitter), **place)
+                return msgspec.structs.replace(Place("system", division, submitter), **place)
             if len(parts) == 2:
-                return replace(Place("benchmark", division, submitter), **place)
+                return msgspec.structs.replace(Place("benchmark", division, submitter), **place)
             if len(parts) == 3:
-                return replace(Place("result", division, submitter), **place)
+                return msgspec.structs.replace(Place("result", division, submitter), **place)
             if len(parts) > 3 and _LOGS & set(listing.files):
-                return replace(Place("run", division, submitter, tail=tuple(parts[3:])), **place)
+                return msgspec.structs.replace(
+                    Place("run", division, submitter, tail=tuple(parts[3:])), **place
+                )
         elif not rest:
             return Place("submitter", division, submitter)
     if _LOGS & set(listing.files):
@@ -109,11 +109,11 @@ def locate(root: Path, listing: Folder) -> Place:
     if {"results"} & lower and ({"systems"} & lower or _has_result(listing.folder("results"), 3)):
         return Place("submitter", submitter=names[-1] if names else UNKNOWN)
     if _has_result(listing, 0):
-        return replace(Place("result"), **_named(names, 3))
+        return msgspec.structs.replace(Place("result"), **_named(names, 3))
     if _has_result(listing, 1):
-        return replace(Place("benchmark"), **_named(names, 2))
+        return msgspec.structs.replace(Place("benchmark"), **_named(names, 2))
     if _has_result(listing, 2):
-        return replace(Place("system"), **_named(names, 1))
+        return msgspec.structs.replace(Place("system"), **_named(names, 1))
     if _has_result(listing, 5):
         return Place("division", division=UNKNOWN)
     return Place("tree")

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+import msgspec
 
 CONFIDENCE: Final = 0.99
 
@@ -149,8 +150,7 @@ def server_met(
     return queries >= total_queries(overlatency, percentile, confidence)
 
 
-@dataclass(frozen=True, slots=True)
-class EarlyStoppingText:
+class EarlyStoppingText(msgspec.Struct, frozen=True):
     """The numbers in an ``early_stopping_result`` text; None where the text has no such number.
 
     ``successful`` is the verdict the text gives: LoadGen says it in the Server scenario; in the

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -299,7 +298,7 @@ def _with_names(place: Place, options: Options) -> Place:
     """The place with the benchmark and scenario that were said, where TREE is less than a system."""
     if place.scope not in ("result", "run"):
         return place
-    return replace(
+    return msgspec.structs.replace(
         place, benchmark=options.benchmark or place.benchmark,
         scenario=options.scenario or place.scenario,
     )  # fmt: skip

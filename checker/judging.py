@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from checker.clean import clean
 from checker.machine import MachineFault
@@ -22,8 +23,7 @@ _MAX_PER_RULE_AND_THING = 200
 _UNREAD: Any = object()
 
 
-@dataclass(frozen=True, slots=True)
-class _Ready:
+class _Ready(msgspec.Struct, frozen=True):
     """A rule with what is decided once for a type, a division and a round."""
 
     rule: Rule
@@ -32,8 +32,7 @@ class _Ready:
     required: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(msgspec.Struct, frozen=True):
     """What a set of rules says of one thing.
 
     applied: how many rules were applied. skipped: ids of the rest that judge this type of thing but

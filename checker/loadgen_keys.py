@@ -6,7 +6,7 @@ Times are in ns, but for the ``_ms`` settings. Source: LoadGen ``logging.cc``, `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 LOADGEN_VERSION = "loadgen_version"
 LOADGEN_BUILD_DATE = "loadgen_build_date_utc"
@@ -95,8 +95,7 @@ def requested(setting: str) -> str:
     return f"requested_{setting}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Latencies:
+class Latencies(msgspec.Struct, frozen=True, kw_only=True):
     """One family of latencies: its name in words and its keys; template takes a percentile."""
 
     name: str

@@ -6,8 +6,9 @@ Every class has ``path`` (where it stands, relative to the tree), ``division`` a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from checker.parse.accuracy_log import LogEnds
 from checker.parse.accuracy_txt import AccuracyText
@@ -33,14 +34,13 @@ SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline", "Interactive")
 DIVISIONS = ("closed", "open", "network")
 
 
-@dataclass(slots=True)
-class Tree:
+class Tree(msgspec.Struct):
     """The whole listing. scope says what TREE is: tree, submitter, system, benchmark, result, run."""
 
     root: Folder
     scope: str
-    submitters: list[Submitter] = field(default_factory=list)
-    stray_divisions: list[str] = field(default_factory=list)
+    submitters: list[Submitter] = []
+    stray_divisions: list[str] = []
     path: str = "."
     division: str | None = None
     complete: bool = True
@@ -56,8 +56,7 @@ class Tree:
         return tuple(key for submitter in self.submitters for key in submitter.results)
 
 
-@dataclass(slots=True)
-class Submitter:
+class Submitter(msgspec.Struct):
     """One submitter in one division.
 
     copies: (system, document) of system descriptions that also lie among the results.
@@ -68,11 +67,11 @@ class Submitter:
     path: str
     folder: Folder
     round: Round
-    systems: list[System] = field(default_factory=list)
-    benchmarks: list[BenchmarkFolder] = field(default_factory=list)
-    result_systems: list[str] = field(default_factory=list)
+    systems: list[System] = []
+    benchmarks: list[BenchmarkFolder] = []
+    result_systems: list[str] = []
     mapping: Document | None = None
-    copies: list[tuple[str, Document]] = field(default_factory=list)
+    copies: list[tuple[str, Document]] = []
     complete: bool = True
 
     @property
@@ -86,8 +85,7 @@ class Submitter:
         return tuple(key for group in self.benchmarks for key in group.results)
 
 
-@dataclass(slots=True)
-class System:
+class System(msgspec.Struct):
     """One system: its description (``document`` is None when there is no such file).
 
     meant: where a system with results has no description, that of another name that is probably its.
@@ -100,7 +98,7 @@ class System:
     document: Document | None = None
     has_results: bool = False
     power_document: File | None = None
-    result_copies: list[Document] = field(default_factory=list)
+    result_copies: list[Document] = []
     complete: bool = True
     results: tuple[str, ...] = ()
     meant: str | None = None
@@ -139,8 +137,7 @@ class System:
         return None
 
 
-@dataclass(slots=True)
-class BenchmarkFolder:
+class BenchmarkFolder(msgspec.Struct):
     """One ``results/<system>/<benchmark>`` folder: which scenarios are there.
 
     twins: the other folders of the system that mean the same benchmark. keys: the key of each
@@ -155,11 +152,11 @@ class BenchmarkFolder:
     name: str | None
     benchmark: Benchmark | None
     category: str | None
-    scenarios: dict[str, str] = field(default_factory=dict)
-    unknown_scenarios: list[str] = field(default_factory=list)
+    scenarios: dict[str, str] = {}
+    unknown_scenarios: list[str] = []
     folder: Folder | None = None
-    twins: list[str] = field(default_factory=list)
-    keys: dict[str, str] = field(default_factory=dict)
+    twins: list[str] = []
+    keys: dict[str, str] = {}
     complete: bool = True
 
     @property
@@ -187,8 +184,7 @@ def demands_of(benchmark: Benchmark | None, category: str | None) -> Category | 
     return benchmark.categories.get(category) if category else None
 
 
-@dataclass(slots=True)
-class Run:
+class Run(msgspec.Struct):
     """One LoadGen run's folder: ``detail`` is falsy when it could not be read (see its faults)."""
 
     result: Result
@@ -269,7 +265,6 @@ class Run:
             yield from self.summary.faults
 
 
-@dataclass(slots=True)
 class PerformanceRun(Run):
     """A performance run; ``index`` is N of run_N."""
 
@@ -282,7 +277,6 @@ class PerformanceRun(Run):
         return self.folder.files.get("mlperf_log_accuracy.json") if self.folder else None
 
 
-@dataclass(slots=True)
 class RangingRun(Run):
     """The run before a power measurement that finds the analyzer's ranges; nothing is published of
     it."""
@@ -290,8 +284,7 @@ class RangingRun(Run):
     power: PowerLogs | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Recomputed:
+class Recomputed(msgspec.Struct, frozen=True):
     """Accuracy computed again from the accuracy log and ground truth that was given.
 
     scores: by the round's metric names; problem: why there are none; notes: what a reader should
@@ -305,7 +298,6 @@ class Recomputed:
     hash_agrees: bool | None = None
 
 
-@dataclass(slots=True)
 class AccuracyRun(Run):
     """The accuracy run: LoadGen logs, the accuracy log (``log_file``), accuracy.txt (``text``)."""
 
@@ -324,7 +316,6 @@ class AccuracyRun(Run):
             yield from self.log_ends.damage(self.log_file.path)
 
 
-@dataclass(slots=True)
 class ComplianceRun(Run):
     """The performance run of one compliance test."""
 
@@ -350,8 +341,7 @@ def _test_of(name: str, round: Round) -> Test | None:
     return TESTS.get(name) if name in round.compliance else None
 
 
-@dataclass(slots=True)
-class ComplianceTest:
+class ComplianceTest(msgspec.Struct):
     """One compliance test's folder.
 
     answers: TEST01's and TEST08's answers against the accuracy run's; tokens: what the answers of
@@ -365,12 +355,12 @@ class ComplianceTest:
     run: ComplianceRun | None = None
     accuracy_log: File | None = None
     log_ends: LogEnds | None = None
-    verifications: dict[str, Verification] = field(default_factory=dict)
+    verifications: dict[str, Verification] = {}
     baseline: AccuracyText | None = None
     compliance: AccuracyText | None = None
     answers: Comparison | None = None
     tokens: Tokens | None = None
-    answer_faults: list[Fault] = field(default_factory=list)
+    answer_faults: list[Fault] = []
 
     @property
     def is_known(self) -> bool | None:
@@ -499,8 +489,7 @@ class ComplianceTest:
             yield from self.log_ends.damage(self.accuracy_log.path)
 
 
-@dataclass(slots=True)
-class Result:
+class Result(msgspec.Struct):
     """One result: system x benchmark x scenario, with everything that was submitted for it.
 
     name: the round's benchmark name (None: the folder's name means no benchmark of the round);
@@ -521,8 +510,8 @@ class Result:
     folder: Folder
     key: str
     scope: str = "tree"
-    runs: list[PerformanceRun] = field(default_factory=list)
-    extra_runs: list[str] = field(default_factory=list)
+    runs: list[PerformanceRun] = []
+    extra_runs: list[str] = []
     accuracy: AccuracyRun | None = None
     measurement_path: str = ""
     measurement_folder: Folder | None = None
@@ -532,7 +521,7 @@ class Result:
     mlperf_conf: Conf | None = None
     compliance_path: str | None = None
     compliance_folder: Folder | None = None
-    tests: dict[str, ComplianceTest] = field(default_factory=dict)
+    tests: dict[str, ComplianceTest] = {}
     power_folder: Folder | None = None
     ranging: RangingRun | None = None
     endpoints: Endpoints | None = None
@@ -623,8 +612,7 @@ class Result:
         yield from self.folder.faults
 
 
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
+class Fingerprint(msgspec.Struct, frozen=True):
     """What tells one performance run's log from every other: size, date, process, latencies, counts."""
 
     path: str
@@ -671,8 +659,7 @@ HARDWARE_FIELDS = (
 """The fields of a system description that say which machine it is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedLogs:
+class SharedLogs(msgspec.Struct, frozen=True, kw_only=True):
     """Performance logs that two systems of one division both submit.
 
     systems: (submitter, system) of both; logs: pairs of paths, the first system's first; results:

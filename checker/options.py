@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from checker.archive import Limits
 from schemas.manifest import Manifest
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int], None]
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(msgspec.Struct, frozen=True):
     """What to check and how. select and ignore hold rule ids, names or family letters.
 
     since: an earlier round's report to compare an audit's results with. unpack: how much of an
@@ -34,7 +34,7 @@ class Options:
     waivers: Path | None = None
     jobs: int | None = None
     audit: bool = False
-    data: dict[str, str] = field(default_factory=dict)
+    data: dict[str, str] = {}
     benchmark: str | None = None
     scenario: str | None = None
     since: Report | None = None

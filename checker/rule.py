@@ -12,9 +12,10 @@ import inspect
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
+
+import msgspec
 
 from schemas.report import RuleFacts, Severity
 from schemas.round import Round
@@ -44,8 +45,7 @@ class NotJudged(Exception):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """One thing wrong. ``message`` says what was found, then what was expected, with units.
 
     path, line: where, when it is not the judged thing's own path. case: which of the rule's cases
@@ -72,8 +72,7 @@ class Problem:
 Check = Callable[..., Iterator[Problem]]
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(msgspec.Struct, frozen=True):
     """One thing a rule needs of what it judges: a dotted attribute, handed over by position.
 
     optional: the rule is applied without it too (and gets None).
@@ -83,8 +82,7 @@ class Need:
     optional: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """A registered rule.
 
     target: the type (or union of types) it judges. needs: what is handed over, in the order of the

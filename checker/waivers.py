@@ -6,7 +6,6 @@ import datetime
 import fnmatch
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,7 @@ class BadWaivers(ValueError):
     """The waivers file cannot be used; the message names file, entry and what is wrong."""
 
 
-@dataclass(slots=True)
-class Waiver:
+class Waiver(msgspec.Struct):
     """One entry: which rule where, why, who answers, until when."""
 
     rule: str

@@ -6,7 +6,7 @@ rule, a gate or the person reading to say.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 
 class AccuracyError(ValueError):
@@ -16,8 +16,7 @@ class AccuracyError(ValueError):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """One kind of irregularity: its name, a sentence for people, and how often it was met.
 
     ``offset`` is the byte offset in the log of the first case; ``index`` the first sample
@@ -31,13 +30,12 @@ class Problem:
     index: int | None = None
 
 
-@dataclass(slots=True)
-class _Tally:
+class _Tally(msgspec.Struct):
     count: int = 0
     offset: int | None = None
     index: int | None = None
     detail: str = ""
-    examples: list[int] = field(default_factory=list)
+    examples: list[int] = []
 
 
 DAMAGE = frozenset({"malformed", "not-hex", "too-long", "cut"})

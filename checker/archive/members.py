@@ -11,8 +11,9 @@ import os
 import re
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from checker.clean import clean
 from checker.machine import MachineFault, storage
@@ -29,8 +30,7 @@ class BadArchive(ValueError):
     """The archive cannot be unpacked; the message says why, and at last names the archive."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """How much may be unpacked: files, bytes, and bytes for each byte of the archive.
 
     ratio: None where the archive is trusted to be that large.

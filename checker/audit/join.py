@@ -6,7 +6,6 @@ Paths of several trees are told apart by a first part, the tree's name; one tree
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -24,8 +23,7 @@ from schemas.round import Round
 TARGETS = (RunTrace, ResultTrace, CopiedRuns)
 
 
-@dataclass(slots=True)
-class Examined:
+class Examined(msgspec.Struct):
     """One tree, judged by itself: what `audit` joins. ``label`` tells several trees apart."""
 
     round: Round
@@ -104,4 +102,4 @@ def relabelled(examined: Examined, label: str) -> Examined:
             run.results = keys(run.results)
             run.tree = label
             run.path = put(run.path)
-    return replace(examined, rows=rows, findings=findings, label=label)
+    return msgspec.structs.replace(examined, rows=rows, findings=findings, label=label)

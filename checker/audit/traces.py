@@ -12,10 +12,11 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Any
+
+import msgspec
 
 from checker import metrics
 from checker.audit.evidence import PERCENTS
@@ -46,8 +47,7 @@ _RATES = (
 _OWN = {"submitter", "division", "status"}
 
 
-@dataclass(slots=True)
-class RunTrace:
+class RunTrace(msgspec.Struct):
     """One run: ``path`` is its detail log's.
 
     digest: SHA-256 of the log; content: digest of its records without times and process numbers
@@ -98,8 +98,7 @@ class RunTrace:
         return self.subject.submitter, self.subject.system
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
+class Answers(msgspec.Struct, frozen=True):
     """An accuracy log of a result: of its accuracy run, or of a compliance test (``kind``)."""
 
     kind: str
@@ -107,8 +106,7 @@ class Answers:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(msgspec.Struct, frozen=True):
     """A path that a verification text holds: the text, the line, the path's folders."""
 
     path: str
@@ -116,8 +114,7 @@ class Named:
     folders: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class ResultTrace:
+class ResultTrace(msgspec.Struct):
     """One result: ``path`` is its folder's.
 
     metric, unit: the published number; key, line: where it stands in ``detail_path``; rates: other
@@ -157,12 +154,11 @@ class ResultTrace:
         return self.subject.division
 
 
-@dataclass(slots=True)
-class Traces:
+class Traces(msgspec.Struct):
     """The traces of one result."""
 
     result: ResultTrace
-    runs: list[RunTrace] = field(default_factory=list)
+    runs: list[RunTrace] = []
 
 
 def base_name(benchmark: str | None) -> str:

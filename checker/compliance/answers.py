@@ -13,9 +13,10 @@ import array
 import hashlib
 import sys
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
+
+import msgspec
 
 from checker.accuracy.log import LogReader, Progress
 from checker.accuracy.problem import Problem
@@ -23,8 +24,7 @@ from checker.accuracy.problem import Problem
 _SHOWN = 10
 
 
-@dataclass(slots=True)
-class Comparison:
+class Comparison(msgspec.Struct):
     """The answers of a test run against those of the accuracy run.
 
     reference_records, test_records: records read from each log; reference_duplicates: records of
@@ -47,9 +47,9 @@ class Comparison:
     missing: int = 0
     reference_truncated: bool = False
     test_truncated: bool = False
-    samples: list[int] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    reference_problems: list[Problem] = field(default_factory=list)
+    samples: list[int] = []
+    problems: list[Problem] = []
+    reference_problems: list[Problem] = []
 
     @property
     def whole(self) -> bool:

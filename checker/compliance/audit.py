@@ -6,7 +6,7 @@ Source: the round's audit.config files (``round.compliance[test].settings``); Lo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from checker.parse.detail import DetailLog
 from schemas.round import Round
@@ -42,8 +42,7 @@ AUDIT_WARNING = "audit.config"
 Value = str | float | int
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True):
     """One setting of the test that the log shows otherwise. ``found`` None: not logged."""
 
     key: str

@@ -7,9 +7,10 @@ family C); a `Test` judges it the same way in both.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+import msgspec
 
 from checker.accuracy.log import Progress
 from checker.compliance import audit, fallback
@@ -24,8 +25,7 @@ from schemas.round import Round
 Source = str | Path | BinaryIO
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shortfall:
+class Shortfall(msgspec.Struct, frozen=True, kw_only=True):
     """One way in which a test falls short: "found X; expected Y".
 
     line: of the verification text. case: the degree, where it is not the plain one.
@@ -38,8 +38,7 @@ class Shortfall:
     case: str | None = None
 
 
-@dataclass(slots=True, kw_only=True)
-class Evidence:
+class Evidence(msgspec.Struct, kw_only=True):
     """What is known of one test. Absent means not read or not there, never that it failed.
 
     detail: the log of the test's run. answers: against the accuracy run's; tokens: of the test's
@@ -94,8 +93,7 @@ def _no_text(text: Verification, evidence: Evidence) -> Iterator[Shortfall]:
     return iter(())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Test:
+class Test(msgspec.Struct, frozen=True, kw_only=True):
     """One compliance test.
 
     text: the verification text that carries its verdict. speed: whether its speed is compared with

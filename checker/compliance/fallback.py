@@ -7,7 +7,8 @@ Source: the round's TEST01, the fallback with ``baseline_accuracy.txt`` and
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+import msgspec
 
 from checker.parse.accuracy_txt import AccuracyText
 from schemas.round import Benchmark, Round
@@ -16,8 +17,7 @@ _STRICT = 0.1
 _DEFAULT = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(msgspec.Struct, frozen=True):
     """One accuracy metric over the same samples in both runs. ``percent``: how far apart."""
 
     metric: str

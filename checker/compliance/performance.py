@@ -10,7 +10,8 @@ Source: the round's compliance tests TEST01, TEST04 (TEST04-A and TEST04-B befor
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+import msgspec
 
 from checker.parse.detail import DetailLog
 from checker.wording import number, rounded
@@ -34,8 +35,7 @@ _RATE = 1e5
 _LATENCY = ("SingleStream", "MultiStream")
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(msgspec.Struct, frozen=True):
     """Two scores of one kind. ``reference`` and ``test`` are in ns or samples per second.
 
     one_sided: whether only one direction fails: a faster test in TEST04, a slower one in TEST05.

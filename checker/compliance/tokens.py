@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import array
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
+
+import msgspec
 
 from checker.accuracy.log import LogReader, Progress, Record
 from checker.accuracy.problem import Problem
@@ -39,8 +40,7 @@ def end_tokens(benchmark: str | None) -> tuple[int, ...]:
     return ()
 
 
-@dataclass(slots=True)
-class Tokens:
+class Tokens(msgspec.Struct):
     """The token records of one accuracy log.
 
     samples: different samples; counted: records with a token count; length_differs: samples whose
@@ -56,13 +56,13 @@ class Tokens:
     duplicates: int = 0
     truncated: bool = False
     counted: int = 0
-    length_differs: list[int] = field(default_factory=list)
+    length_differs: list[int] = []
     length_failures: int = 0
     first_checked: int = 0
-    first_differs: list[int] = field(default_factory=list)
+    first_differs: list[int] = []
     first_failures: int = 0
     end_checked: bool = False
-    end_repeated: list[int] = field(default_factory=list)
+    end_repeated: list[int] = []
     end_failures: int = 0
     empty: int = 0
     total: int = 0

@@ -6,8 +6,9 @@ runner calls ``verify`` and ``write`` after each test run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from checker.accuracy.log import Progress
 from checker.accuracy.problem import AccuracyError
@@ -29,8 +30,7 @@ _DETAIL = "mlperf_log_detail.txt"
 _ACCURACY = "mlperf_log_accuracy.json"
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(msgspec.Struct):
     """What verifying one test gave.
 
     passed: the verdict; None when it cannot be known (logs cut, files missing). failures: why not,
@@ -40,14 +40,14 @@ class Outcome:
 
     test: str
     passed: bool | None = None
-    failures: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    failures: list[str] = []
+    notes: list[str] = []
     answers: Answers | None = None
     performance: Performance | None = None
     tokens: Tokens | None = None
-    deltas: list[Delta] = field(default_factory=list)
-    settings: list[audit.Difference] = field(default_factory=list)
-    files: dict[str, str] = field(default_factory=dict)
+    deltas: list[Delta] = []
+    settings: list[audit.Difference] = []
+    files: dict[str, str] = {}
 
 
 def verify(

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from checker.parse.reading import Fault, File, Unreadable, open_file
 
@@ -21,8 +22,7 @@ _TEXT = bytes(range(32, 127)) + b"\n\r\t"
 _ANSWER = (b'"seq_id"', b'"qsl_idx"', b'"data"')
 
 
-@dataclass(frozen=True, slots=True)
-class LogEnds:
+class LogEnds(msgspec.Struct, frozen=True):
     """begins, ends: whether the brackets of LoadGen's list stand there; answers: whether an answer
     is in either end; size in bytes; foreign: where LoadGen's text is damaged; count: how many
     answers there are, None where they were not counted or the log was shortened, is cut off or very

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from checker.parse.reading import Fault, File, Unreadable, number_of, plain, text_lines
 
@@ -14,8 +15,7 @@ _MAX_VALUES = 200
 _MAX_HASHES = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Reported:
+class Reported(msgspec.Struct, frozen=True):
     """One metric value as the script printed it. ``text`` is the number's own spelling."""
 
     metric: str
@@ -24,8 +24,7 @@ class Reported:
     line: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Derived:
+class Derived(msgspec.Struct, frozen=True, kw_only=True):
     """A value that the same text states a second time, through the numbers it follows from.
 
     stated: the value as printed; implied: what it follows to be, in the same unit; exact: how far
@@ -44,8 +43,7 @@ class Derived:
     greatest: float | None = None
 
 
-@dataclass(slots=True)
-class AccuracyText:
+class AccuracyText(msgspec.Struct):
     """What accuracy.txt reports.
 
     values: every value of every metric of the round, in file order (bounded);
@@ -54,11 +52,11 @@ class AccuracyText:
     """
 
     path: str
-    values: dict[str, list[Reported]] = field(default_factory=dict)
-    hashes: list[tuple[str, int]] = field(default_factory=list)
-    totals: list[tuple[int, int]] = field(default_factory=list)
-    derived: list[Derived] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
+    values: dict[str, list[Reported]] = {}
+    hashes: list[tuple[str, int]] = []
+    totals: list[tuple[int, int]] = []
+    derived: list[Derived] = []
+    faults: list[Fault] = []
     lines: int = 0
     size: int = 0
 

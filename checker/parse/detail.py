@@ -12,7 +12,6 @@ import functools
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -150,21 +149,20 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _decoder = msgspec.json.Decoder(Entry)
 
 
-@dataclass(slots=True)
-class DetailLog:
+class DetailLog(msgspec.Struct):
     """All records of one detail log, by key, in the order they were written."""
 
     path: str
     format: str = "mllog"
-    entries: dict[str, list[Entry]] = field(default_factory=dict)
-    errors: list[Entry] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
+    entries: dict[str, list[Entry]] = {}
+    errors: list[Entry] = []
+    faults: list[Fault] = []
     lines: int = 0
     size: int = 0
     error_count: int = 0
-    pids: set[int] = field(default_factory=set)
-    lengths: dict[int, int] = field(default_factory=dict)
-    unusable: set[str] = field(default_factory=set)
+    pids: set[int] = set()
+    lengths: dict[int, int] = {}
+    unusable: set[str] = set()
 
     def __bool__(self) -> bool:
         return bool(self.entries)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from checker.parse.reading import (
     MAX_DOCUMENT_BYTES,
@@ -24,8 +25,7 @@ MAX_DIGITS = 300
 MAX_DEPTH = 64
 
 
-@dataclass(slots=True)
-class Document:
+class Document(msgspec.Struct):
     """One JSON file.
 
     value: what it holds (None when it could not be read; see ``faults``).
@@ -34,8 +34,8 @@ class Document:
 
     path: str
     value: Any = None
-    faults: list[Fault] = field(default_factory=list)
-    duplicates: list[tuple[str, Any, Any]] = field(default_factory=list)
+    faults: list[Fault] = []
+    duplicates: list[tuple[str, Any, Any]] = []
     text: str = ""
 
     @property

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from checker.parse.documents import MAX_DEPTH, MAX_DIGITS, Document, read_json
 from checker.parse.reading import Fault, File, Folder, Unreadable, lines_of, read_text
 
 
-@dataclass(slots=True)
-class Endpoints:
+class Endpoints(msgspec.Struct):
     """One endpoints result's documents; each is None when its file is absent.
 
     audits: by file name. A document's own path may have a near name or another folder than the
@@ -24,8 +24,8 @@ class Endpoints:
     config: Document | None = None
     summary: Document | None = None
     accuracy: Document | None = None
-    audits: dict[str, Document] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
+    audits: dict[str, Document] = {}
+    faults: list[Fault] = []
 
     @property
     def documents(self) -> list[Document | None]:

@@ -7,9 +7,10 @@ import hashlib
 import math
 import re
 from array import array
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from checker.parse.documents import Document, read_json
 from checker.parse.reading import (
@@ -61,21 +62,19 @@ def _doubles() -> array[float]:
     return array("d")
 
 
-@dataclass(slots=True)
-class Readings:
+class Readings(msgspec.Struct):
     """What an analyser read, one value a sample; NaN where the line does not state it.
 
     watts, volts, amps: in W, V, A; factors: power factors.
     """
 
-    watts: array[float] = field(default_factory=_doubles)
-    volts: array[float] = field(default_factory=_doubles)
-    amps: array[float] = field(default_factory=_doubles)
-    factors: array[float] = field(default_factory=_doubles)
+    watts: array[float] = msgspec.field(default_factory=_doubles)
+    volts: array[float] = msgspec.field(default_factory=_doubles)
+    amps: array[float] = msgspec.field(default_factory=_doubles)
+    factors: array[float] = msgspec.field(default_factory=_doubles)
 
 
-@dataclass(slots=True)
-class SampleLog(Readings):
+class SampleLog(Readings, kw_only=True):
     """spl.txt: one sample a line, about one a second.
 
     The log's own readings are the totals, which are published; channels: those of each channel
@@ -84,20 +83,19 @@ class SampleLog(Readings):
     that the samples are marked with and how many each has.
     """
 
-    path: str = field(kw_only=True)
-    times: array[float] = field(default_factory=_doubles)
-    lines: array[int] = field(default_factory=lambda: array("L"))
-    channels: dict[str, Readings] = field(default_factory=dict)
-    marks: dict[str, int] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
+    path: str
+    times: array[float] = msgspec.field(default_factory=_doubles)
+    lines: array[int] = msgspec.field(default_factory=lambda: array("L"))
+    channels: dict[str, Readings] = {}
+    marks: dict[str, int] = {}
+    faults: list[Fault] = []
 
     def between(self, begin: float, end: float) -> list[int]:
         """The indices of the samples strictly between two times (seconds since 1970)."""
         return [i for i, time in enumerate(self.times) if begin < time < end]
 
 
-@dataclass(slots=True)
-class Message:
+class Message(msgspec.Struct):
     """One line of ptd_logs.txt: its time as written, its text."""
 
     stamp: str
@@ -105,8 +103,7 @@ class Message:
     line: int
 
 
-@dataclass(slots=True)
-class PowerLogs:
+class PowerLogs(msgspec.Struct):
     """Everything of one power run.
 
     begin, end: LoadGen's interval in the samples' clock, seconds since 1970; logged_begin,
@@ -119,14 +116,14 @@ class PowerLogs:
     samples: SampleLog | None = None
     server: Document | None = None
     client: Document | None = None
-    ptd: list[Message] = field(default_factory=list)
+    ptd: list[Message] = []
     ptd_path: str | None = None
     begin: float | None = None
     end: float | None = None
     logged_begin: float | None = None
     logged_end: float | None = None
-    hashes: dict[str, tuple[str, str]] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
+    hashes: dict[str, tuple[str, str]] = {}
+    faults: list[Fault] = []
     drop_zero_watts: bool = True
 
     @property
@@ -159,8 +156,7 @@ _COLUMNS = {"watts": "watts", "volts": "volts", "amps": "amps", "pf": "factors"}
 _MAX_CHANNELS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
+class _Layout(msgspec.Struct, frozen=True):
     """Where the fields of a sample stand in its line: every line of a file has the same.
 
     names: (position, word) of every word that is no value; columns: (channel, quantity, position

@@ -14,7 +14,6 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -32,8 +31,7 @@ CHUNK = 1 << 20
 _BOM = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True):
     """Something in a file that could not be read.
 
     kind: ``missing``, ``unreadable``, ``too-large``, ``encoding``, ``nul``, ``syntax``, ``empty``,
@@ -71,14 +69,13 @@ class File(msgspec.Struct, frozen=True, gc=False):
         return self.path.rsplit("/", 1)[-1]
 
 
-@dataclass(slots=True)
-class Folder:
+class Folder(msgspec.Struct):
     """One folder of the tree with everything below it. Names are as on disk, in their order."""
 
     path: str
-    files: dict[str, File] = field(default_factory=dict)
-    folders: dict[str, Folder] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
+    files: dict[str, File] = {}
+    folders: dict[str, Folder] = {}
+    faults: list[Fault] = []
     link: bool = False
 
     @property

@@ -9,8 +9,9 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from checker.parse.detail import DetailLog, add, entry_of
 from checker.parse.detail_text import canonical_mode, canonical_scenario, plain_value
@@ -72,8 +73,7 @@ _LABEL = 100  # a longer label is not LoadGen's, and not remembered
 _YES = {"yes": True, "no": False}
 
 
-@dataclass(slots=True)
-class SummaryLog:
+class SummaryLog(msgspec.Struct):
     """One summary log.
 
     values: detail key -> (value, line); headline_percentile: (percent, ns, line) of the result
@@ -81,14 +81,14 @@ class SummaryLog:
     """
 
     path: str
-    values: dict[str, tuple[Any, int]] = field(default_factory=dict)
-    repeated: list[tuple[str, Any, Any, int]] = field(default_factory=list)
+    values: dict[str, tuple[Any, int]] = {}
+    repeated: list[tuple[str, Any, Any, int]] = []
     headline_percentile: tuple[float, int, int] | None = None
-    estimates: list[tuple[float, int, int]] = field(default_factory=list)
+    estimates: list[tuple[float, int, int]] = []
     errors: int | None = None
     warnings: int | None = None
-    recommendations: list[str] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
+    recommendations: list[str] = []
+    faults: list[Fault] = []
     lines: int = 0
 
     def get(self, key: str) -> Any:

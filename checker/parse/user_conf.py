@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass, field
+
+import msgspec
 
 from checker.parse.reading import Fault, File, Unreadable, lines_of, read_text
 
@@ -13,8 +14,7 @@ _LINE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(msgspec.Struct, frozen=True):
     """One line of a conf file; value as written."""
 
     model: str
@@ -32,17 +32,16 @@ class Setting:
             return None
 
 
-@dataclass(slots=True)
-class Conf:
+class Conf(msgspec.Struct):
     """One conf file: its settings in file order, and lines LoadGen would not understand.
 
     cut: whether the last line has no end.
     """
 
     path: str
-    settings: list[Setting] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
-    odd_lines: list[tuple[int, str]] = field(default_factory=list)
+    settings: list[Setting] = []
+    faults: list[Fault] = []
+    odd_lines: list[tuple[int, str]] = []
     empty: bool = False
     cut: bool = False
 

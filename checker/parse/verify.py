@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+import msgspec
 
 from checker.parse.reading import Fault, File, Unreadable, lines_of, read_text
 
@@ -20,8 +21,7 @@ _FAIL = re.compile(r"TEST FAIL")
 _MAX_VALUES = 500
 
 
-@dataclass(slots=True)
-class Verification:
+class Verification(msgspec.Struct):
     """One verify file: the lines that say PASS and FAIL, and the numbers it states.
 
     scores: ``reference``, ``test``, ``test04-a``, ``test04-b`` -> the score; score_lines: where.
@@ -31,16 +31,16 @@ class Verification:
     """
 
     path: str
-    passes: list[int] = field(default_factory=list)
-    fails: list[int] = field(default_factory=list)
-    scores: dict[str, float] = field(default_factory=dict)
-    score_lines: dict[str, int] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
-    count_lines: dict[str, int] = field(default_factory=dict)
-    values: dict[str, float] = field(default_factory=dict)
-    value_lines: dict[str, int] = field(default_factory=dict)
-    checks: dict[str, tuple[str, int]] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
+    passes: list[int] = []
+    fails: list[int] = []
+    scores: dict[str, float] = {}
+    score_lines: dict[str, int] = {}
+    counts: dict[str, int] = {}
+    count_lines: dict[str, int] = {}
+    values: dict[str, float] = {}
+    value_lines: dict[str, int] = {}
+    checks: dict[str, tuple[str, int]] = {}
+    faults: list[Fault] = []
     text: str = ""
 
     @property

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator
+
+import msgspec
 
 from checker import metrics
 from checker.model import AccuracyRun, Result
@@ -90,7 +91,7 @@ def open_accuracy_below_target(result: Result, round: Round) -> Iterator[Problem
     below = list(_below(result))
     if below:
         both = "; ".join(one.message.removeprefix("found ") for one in below)
-        yield dataclasses.replace(below[0], message=f"found {both}", count=len(below))
+        yield msgspec.structs.replace(below[0], message=f"found {both}", count=len(below))
 
 
 def _below(result: Result) -> Iterator[Problem]:

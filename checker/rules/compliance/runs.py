@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
+
+import msgspec
 
 from checker.compliance.evidence import Evidence
 from checker.model import ComplianceRun, PerformanceRun, Result, Run
@@ -122,7 +123,7 @@ def test_run_seeds(
     """
     if run.test != "TEST05":
         for problem in seed_problems(run, round, detail):
-            yield dataclasses.replace(problem, case=_case(run))
+            yield msgspec.structs.replace(problem, case=_case(run))
     elif round.test05_seeds is not None:
         yield from _test05_seeds(run, round, round.test05_seeds, detail)
 
