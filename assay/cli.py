@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import gc
 import os
 import re
@@ -104,7 +105,28 @@ def _write(text: str | bytes) -> None:
     sys.stdout.flush()
 
 
+class _Help(argparse.HelpFormatter):
+    """As wide as the terminal. The library asks `shutil` for that, once for every argument, and
+    importing it takes as long as building the parser."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
+
+
+@functools.cache
+def _columns() -> int:
+    with contextlib.suppress(ValueError):
+        if (stated := int(os.environ.get("COLUMNS", "0"))) > 0:
+            return stated
+    with contextlib.suppress(AttributeError, ValueError, OSError):
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
+    return 80
+
+
 class _Parser(argparse.ArgumentParser):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"formatter_class": _Help, **options})
+
     def error(self, message: str) -> NoReturn:
         self.exit(EXIT_USAGE, f"assay: {message}\n{self.format_usage()}")
 
@@ -328,6 +350,9 @@ def _checked(
     audit: bool = False,
     since: Report | None = None,
 ) -> Report:
+    # A check makes few cycles and frees those itself: looking for others costs 7 % of its time.
+    # A library must not decide that for a program; a command may.
+    gc.disable()
     import assay
     from checker.archive import BadArchive
     from checker.cache import Cache, cache_folder
@@ -339,9 +364,6 @@ def _checked(
     from schemas import UnknownRound, canonical_round_name
 
     trees = options.trees if hasattr(options, "trees") else [options.tree]
-    # A check makes few cycles and frees those itself: looking for others costs 7 % of its time.
-    # A library must not decide that for a program; a command may.
-    gc.disable()
     cache = None if options.no_cache else Cache(cache_folder())
     try:
         with _executor(options, trees) as executor:

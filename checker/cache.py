@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import secrets
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -135,7 +134,7 @@ class Cache:
         if len(data) > MAX_FILE_BYTES:
             return
         path = self.folder / name
-        made = path.with_name(f".{name}.{secrets.token_hex(4)}")
+        made = path.with_name(f".{name}.{os.urandom(4).hex()}")
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             made.write_bytes(data)

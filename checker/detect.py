@@ -9,7 +9,7 @@ import msgspec
 
 from checker.parse.detail import read_detail
 from checker.parse.reading import File, Folder, Unreadable, read_text
-from schemas.load import load_round, round_names
+from schemas.load import load_round, round_marks, round_names
 
 _SAMPLE = 24
 _SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
@@ -40,11 +40,11 @@ def detect_round(listing: Folder, above: tuple[str, ...] = ()) -> Detected:
     Seeds decide; rounds that share seeds are told apart by LoadGen's version and by the names
     of benchmark folders (the demo round borrows the seeds of the newest LoadGen).
     """
-    rounds = {name: load_round(name) for name in round_names()}
+    marks = round_marks()
     by_seeds = {
-        (r.seeds.qsl_rng_seed, r.seeds.sample_index_rng_seed, r.seeds.schedule_rng_seed): name
-        for name, r in rounds.items()
-        if r.official
+        (m.seeds.qsl_rng_seed, m.seeds.sample_index_rng_seed, m.seeds.schedule_rng_seed): m.name
+        for m in marks
+        if m.official
     }
     logs = [read_detail(file) for file in _detail_logs(listing)]
     votes: Counter[str] = Counter()
@@ -55,18 +55,19 @@ def detect_round(listing: Folder, above: tuple[str, ...] = ()) -> Detected:
             votes[name] += 1
     folders = {name for folder in islice(listing.walk(), 20_000) for name in folder.folders}
     folders.update(above)
-    unofficial = [name for name, r in rounds.items() if not r.official]
+    unofficial = [mark for mark in marks if not mark.official]
     if votes:
         name, count = votes.most_common(1)[0]
-        for other in unofficial:
-            own = set(rounds[other].benchmarks) & folders
-            same = rounds[other].seeds == rounds[name].seeds
-            if same and own and not set(rounds[name].benchmarks) & folders:
+        voted = next(mark for mark in marks if mark.name == name)
+        for other in (mark.name for mark in unofficial if mark.seeds == voted.seeds):
+            own = set(load_round(other).benchmarks) & folders
+            if own and not set(load_round(name).benchmarks) & folders:
                 return Detected(
                     other, f"benchmark folder {sorted(own)[0]} and the seeds of its LoadGen logs"
                 )
         return Detected(name, f"seeds of {count} of {len(logs)} LoadGen logs looked at")
-    for other in unofficial:
+    rounds = {name: load_round(name) for name in round_names()}
+    for other in (mark.name for mark in unofficial):
         own = set(rounds[other].benchmarks) & folders
         if own:
             return Detected(other, f"benchmark folder {sorted(own)[0]}")

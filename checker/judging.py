@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -210,6 +209,8 @@ def clean_subject(subject: Subject) -> Subject:
 
 def _raised(rule: Rule, error: Exception, thing: Any) -> Finding:
     results = concerned(rule, None, thing)
+    import traceback
+
     frames = traceback.extract_tb(error.__traceback__)
     last = frames[-1] if frames else None
     where = f"{Path(last.filename).name}:{last.lineno}" if last else "?"

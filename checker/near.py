@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 
@@ -21,6 +20,8 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.75) -> str | None
     asked = _plain(name)
     if asked in plain:
         return plain[asked]
+    import difflib
+
     found = difflib.get_close_matches(asked, plain, 1, cutoff)
     return plain[found[0]] if found else None
 

@@ -8,7 +8,6 @@ then ``Why:``, ``Fix:`` and ``Source:``.
 from __future__ import annotations
 
 import functools
-import inspect
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -227,6 +226,8 @@ _HEADINGS = re.compile(r"^(Why|Fix|Source):\s*", re.MULTILINE)
 
 @functools.cache
 def _docstring(check: Check) -> dict[str, str]:
+    import inspect
+
     text = inspect.getdoc(check) or ""
     pieces = _HEADINGS.split(text)
     parts = {"summary": pieces[0], "why": "", "fix": "", "source": ""}

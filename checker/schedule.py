@@ -6,17 +6,23 @@ The order of the outcomes never depends on the number of workers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import BrokenExecutor, Executor, as_completed
+from typing import TYPE_CHECKING
 
 from checker.discover import ResultPlan
 from checker.machine import MachineFault
 from checker.options import Progress
 from checker.rule import Rule
 from checker.unit import NoMemory, Outcome, broken, judge_of, work
-from checker.workers import one_worker, workers
 from schemas.round import Round
 
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+# What starts processes takes a fifth of a short check to import, and is imported where it is used.
+
 _CHUNK = 6
+_Work = tuple[str, tuple[str, ...], dict[str, str], bool]
+"""What `work` is given beside the plans: round, rule ids, data, audit."""
 
 
 def _chunks(plans: list[ResultPlan], jobs: int) -> list[list[ResultPlan]]:
@@ -49,53 +55,88 @@ def run_units(
     ids = tuple(rule.id for rule in rules)
     judge_of.cache_clear()
     judge_of(round.name, ids, audit)  # before workers are forked, so that they share it
-    outcomes: dict[int, list[Outcome]] = {}
-    data = data or {}
     chunks = _chunks(plans, jobs)
+    given = (round.name, ids, data or {}, audit)
     done = 0
-    with workers(jobs if len(chunks) > 1 else 1, executor) as pool:
-        if pool is None:
-            meanwhile()
-            for index, chunk in enumerate(chunks):
-                try:
-                    outcomes[index] = work(chunk, round.name, ids, data, audit)
-                except MemoryError:
-                    outcomes[index] = []
-                done += len(chunk)
-                if progress:
-                    progress(done, len(plans))
-        else:
-            # The largest first, so that no worker is left alone with one at the end.
-            order = sorted(range(len(chunks)), key=lambda i: _bytes(chunks[i]), reverse=True)
-            waiting = {pool.submit(work, chunks[i], round.name, ids, data, audit): i for i in order}
-            meanwhile()
-            for future in as_completed(waiting):
-                index = waiting[future]
-                try:
-                    outcomes[index] = future.result()
-                except (BrokenExecutor, MemoryError):
-                    outcomes[index] = []
-                except MachineFault:
-                    raise
-                except Exception as error:
-                    outcomes[index] = [broken(plan, round, error) for plan in chunks[index]]
-                done += len(chunks[index])
-                if progress:
-                    progress(done, len(plans))
+
+    def judged(chunk: list[ResultPlan]) -> None:
+        nonlocal done
+        done += len(chunk)
+        if progress:
+            progress(done, len(plans))
+
+    if executor is None and (jobs == 1 or len(chunks) <= 1):
+        meanwhile()
+        outcomes = _here(chunks, given, judged)
+    else:
+        outcomes = _spread(chunks, round, given, jobs, executor, judged, meanwhile)
     for index, chunk in enumerate(chunks):
         if not outcomes[index]:
             # A worker died (killed, out of memory): each of its results is tried alone, in a
             # process of its own, so that one of them cannot take the others along.
-            outcomes[index] = [_alone(plan, round, ids, data, audit) for plan in chunk]
+            outcomes[index] = [_alone(plan, round, given) for plan in chunk]
     return [outcome for index in range(len(chunks)) for outcome in outcomes[index]]
 
 
-def _alone(
-    plan: ResultPlan, round: Round, ids: tuple[str, ...], data: dict[str, str], audit: bool
-) -> Outcome:
+def _here(
+    chunks: list[list[ResultPlan]], given: _Work, judged: Callable[[list[ResultPlan]], None]
+) -> dict[int, list[Outcome]]:
+    """The outcomes of each chunk, judged in this process; none where the memory did not suffice."""
+    outcomes: dict[int, list[Outcome]] = {}
+    for index, chunk in enumerate(chunks):
+        try:
+            outcomes[index] = work(chunk, *given)
+        except MemoryError:
+            outcomes[index] = []
+        judged(chunk)
+    return outcomes
+
+
+def _spread(
+    chunks: list[list[ResultPlan]],
+    round: Round,
+    given: _Work,
+    jobs: int,
+    executor: Executor | None,
+    judged: Callable[[list[ResultPlan]], None],
+    meanwhile: Callable[[], None],
+) -> dict[int, list[Outcome]]:
+    """The outcomes of each chunk, judged by workers; none where the worker died."""
+    from concurrent.futures import BrokenExecutor, as_completed
+
+    from checker.workers import workers
+
+    outcomes: dict[int, list[Outcome]] = {}
+    with workers(jobs if len(chunks) > 1 else 1, executor) as pool:
+        if pool is None:
+            meanwhile()
+            return _here(chunks, given, judged)
+        # The largest first, so that no worker is left alone with one at the end.
+        order = sorted(range(len(chunks)), key=lambda i: _bytes(chunks[i]), reverse=True)
+        waiting = {pool.submit(work, chunks[i], *given): i for i in order}
+        meanwhile()
+        for future in as_completed(waiting):
+            index = waiting[future]
+            try:
+                outcomes[index] = future.result()
+            except (BrokenExecutor, MemoryError):
+                outcomes[index] = []
+            except MachineFault:
+                raise
+            except Exception as error:
+                outcomes[index] = [broken(plan, round, error) for plan in chunks[index]]
+            judged(chunks[index])
+    return outcomes
+
+
+def _alone(plan: ResultPlan, round: Round, given: _Work) -> Outcome:
+    from concurrent.futures import BrokenExecutor
+
+    from checker.workers import one_worker
+
     try:
         with one_worker() as pool:
-            return pool.submit(work, [plan], round.name, ids, data, audit).result()[0]
+            return pool.submit(work, [plan], *given).result()[0]
     except MachineFault:
         raise
     except (BrokenExecutor, MemoryError):

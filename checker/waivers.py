@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import fnmatch
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -44,6 +43,8 @@ class Waiver(msgspec.Struct):
 
 def load_waivers(path: Path) -> list[Waiver]:
     """Read a waivers file. Raises BadWaivers."""
+    import tomllib
+
     try:
         with path.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)

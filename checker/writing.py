@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -120,7 +119,7 @@ def _nameless(path: Path) -> Iterator[tuple[BinaryIO, Callable[[Path], Path]]]:
 
 
 def _part(path: Path) -> Path:
-    return path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.part")
+    return path.with_name(f".{path.name[:100]}.{os.urandom(6).hex()}.part")
 
 
 def _beside(path: Path) -> tuple[int, Path | None]:

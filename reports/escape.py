@@ -8,7 +8,6 @@ each format calls the one that fits its own rules.
 
 from __future__ import annotations
 
-import html
 import re
 
 # Whatever draws nothing or moves the cursor: C0 and C1 controls (tab and newline are handled by
@@ -63,6 +62,8 @@ def spreadsheet_cell(text: str) -> str:
 
 def html_text(text: str, limit: int = MESSAGE_LIMIT) -> str:
     """Text for an HTML element or a quoted attribute."""
+    import html
+
     return html.escape(visible(text, limit), quote=True)
 
 
@@ -77,6 +78,8 @@ def markdown_text(text: str, limit: int = MESSAGE_LIMIT) -> str:
     GitHub looks for mentions and addresses after it has undone backslashes and entities, so the
     character that starts one is put into a span of its own.
     """
+    import html
+
     safe = html.escape(one_line(text, limit), quote=False)
     safe = _MARKDOWN_SPECIAL.sub(r"\\\1", safe)
     return _unlinked(safe).replace("\\#", "<span>#</span>")
@@ -88,6 +91,8 @@ def markdown_html(text: str, limit: int = NAME_LIMIT) -> str:
     def entity(match: re.Match[str]) -> str:
         mark = match.group()
         return "<span>#</span>" if mark == "#" else f"&#{ord(mark)};"
+
+    import html
 
     safe = html.escape(one_line(text, limit), quote=False)
     return _unlinked(_MARKDOWN_SPECIAL.sub(entity, safe))

@@ -12,10 +12,8 @@ import contextlib
 import functools
 import hashlib
 import os
-import secrets
 import sys
 from collections.abc import Iterable
-from importlib import resources
 from importlib.util import cache_from_source
 from pathlib import Path
 
@@ -23,25 +21,28 @@ import msgspec
 
 FILE = "compiled.msgpack"
 
-_HERE = Path(__file__).parent
+HERE = Path(__file__).parent
+"""Where the tables are: rounds/, enforcement.toml, hardware.toml, power.toml."""
+
 _DIGEST = 16
 
 
 class Compiled(msgspec.Struct, frozen=True):
-    """rounds: each round's structure, encoded, by name in their order; enforcement: the entries."""
+    """Each table's structure, encoded. rounds: by name, in their order; enforcement: the entries."""
 
     rounds: dict[str, msgspec.Raw]
     enforcement: msgspec.Raw
+    hardware: msgspec.Raw
+    power: msgspec.Raw
 
 
 @functools.cache
 def compiled() -> Compiled | None:
     """The tables as made when the wheel was built, or kept in a source tree; None without either."""
-    file = resources.files("schemas") / FILE
     try:
-        return msgspec.msgpack.decode(file.read_bytes(), type=Compiled)
+        return msgspec.msgpack.decode((HERE / FILE).read_bytes(), type=Compiled)
     except (FileNotFoundError, msgspec.DecodeError):
-        return kept(_HERE, Path(cache_from_source(str(_HERE / "compiling.py"))).parent / FILE)
+        return kept(HERE, Path(cache_from_source(str(HERE / "compiling.py"))).parent / FILE)
 
 
 def kept(source: Path, file: Path) -> Compiled | None:
@@ -62,7 +63,7 @@ def kept(source: Path, file: Path) -> Compiled | None:
     except (OSError, ValueError):
         return None
     sealed = hashlib.blake2b(mark + data, digest_size=_DIGEST).digest()
-    new = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
+    new = file.with_name(f"{file.name}.{os.urandom(4).hex()}")
     with contextlib.suppress(OSError):
         try:
             new.write_bytes(sealed + data)
@@ -85,19 +86,36 @@ def _mark(source: Path) -> bytes:
 
 
 def _from_toml(source: Path) -> bytes:
-    """The file's content from the tables. Raises OSError, BadRound or BadEnforcement."""
+    """The file's content from the tables. Raises OSError or ValueError: BadRound and the like."""
     from schemas.enforcement_file import parse_enforcement
+    from schemas.hardware import parse_hardware
+    from schemas.power import parse_power
     from schemas.round_file import in_order, parse_round
 
-    found = {file.stem: file for file in (source / "rounds").glob("*.toml")}
-    names = in_order(found)
-    rounds = [parse_round(found[n].read_text(encoding="utf-8"), found[n].name) for n in names]
-    text = (source / "enforcement.toml").read_text(encoding="utf-8")
-    return compile_tables(rounds, parse_enforcement(text, names))
+    def text(name: str) -> str:
+        return (source / name).read_text(encoding="utf-8")
+
+    names = in_order(file.stem for file in (source / "rounds").glob("*.toml"))
+    return compile_tables(
+        [parse_round(text(f"rounds/{name}.toml"), f"{name}.toml") for name in names],
+        parse_enforcement(text("enforcement.toml"), names),
+        parse_hardware(text("hardware.toml")),
+        parse_power(text("power.toml")),
+    )
 
 
-def compile_tables(rounds: Iterable[msgspec.Struct], enforcement: object) -> bytes:
-    """The file's content for rounds (each with a name), in their order, and enforcement entries."""
-    encode = msgspec.msgpack.encode
-    made = {round.name: msgspec.Raw(encode(round)) for round in rounds}  # type: ignore[attr-defined]
-    return encode(Compiled(made, msgspec.Raw(encode(enforcement))))
+def compile_tables(
+    rounds: Iterable[msgspec.Struct],
+    enforcement: object,
+    hardware: msgspec.Struct,
+    power: msgspec.Struct,
+) -> bytes:
+    """The file's content for the tables; rounds have a name and are in their order."""
+
+    def encoded(table: object) -> msgspec.Raw:
+        return msgspec.Raw(msgspec.msgpack.encode(table))
+
+    made = {round.name: encoded(round) for round in rounds}  # type: ignore[attr-defined]
+    return msgspec.msgpack.encode(
+        Compiled(made, encoded(enforcement), encoded(hardware), encoded(power))
+    )

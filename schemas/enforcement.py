@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from importlib import resources
 
 import msgspec
 
-from schemas.compiling import compiled
+from schemas.compiling import HERE, compiled
 from schemas.enforcement_file import Entry, Severity
 from schemas.load import round_names
 
@@ -27,7 +26,7 @@ def entries() -> tuple[Entry, ...]:
         return msgspec.msgpack.decode(made.enforcement, type=tuple[Entry, ...])
     from schemas.enforcement_file import parse_enforcement
 
-    text = (resources.files("schemas") / "enforcement.toml").read_text(encoding="utf-8")
+    text = (HERE / "enforcement.toml").read_text(encoding="utf-8")
     return parse_enforcement(text, round_names())
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import functools
 import re
-import tomllib
-from importlib import resources
 
 import msgspec
+
+from schemas.compiling import HERE, compiled
 
 
 class Pattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -77,17 +77,26 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
         return " ".join(parts)
 
 
-@functools.cache
-def hardware() -> Hardware:
-    """The table of this version. Raises msgspec.ValidationError where the file is not well formed."""
-    text = (resources.files("schemas") / "hardware.toml").read_text(encoding="utf-8")
+def parse_hardware(text: str) -> Hardware:
+    """A table's text. Raises ValueError where it is not well formed."""
+    import tomllib
+
     return msgspec.convert(tomllib.loads(text), Hardware)
 
 
 @functools.cache
-def _compiled(kind: str) -> list[tuple[re.Pattern[str], Pattern]]:
-    entries: list[Pattern] = getattr(hardware(), kind)
-    return [(re.compile(entry.pattern, re.IGNORECASE), entry) for entry in entries]
+def hardware() -> Hardware:
+    """The table of this version. Raises ValueError where the file is not well formed."""
+    made = compiled()
+    if made is not None:
+        return msgspec.msgpack.decode(made.hardware, type=Hardware)
+    return parse_hardware((HERE / "hardware.toml").read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _pattern(text: str) -> re.Pattern[str]:
+    # Of a hundred patterns a check of one round needs a few: each is compiled when it is reached.
+    return re.compile(text, re.IGNORECASE)
 
 
 _MARKS = re.compile(r"®|™|\((?:R|TM|C)\)", re.IGNORECASE)
@@ -183,8 +192,9 @@ def _models(text: str) -> list[tuple[str, str, Pattern]]:
 
 
 def _first(text: str, kind: str) -> tuple[str, str, Pattern] | None:
-    for pattern, entry in _compiled(kind):
-        match = pattern.search(text)
+    entries: list[Pattern] = getattr(hardware(), kind)
+    for entry in entries:
+        match = _pattern(entry.pattern).search(text)
         if match:
             model = entry.model
             for number, group in enumerate(match.groups(), 1):

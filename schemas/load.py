@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import functools
-import json
-from importlib import resources
 from typing import Any
 
 import msgspec
 
-from schemas.compiling import compiled
-from schemas.round import Round
+from schemas.compiling import HERE, compiled
+from schemas.round import Round, Seeds
 
-_ROUNDS = resources.files("schemas") / "rounds"
+_ROUNDS = HERE / "rounds"
 
 
 class UnknownRound(ValueError):
@@ -61,9 +59,29 @@ def load_round(name: str) -> Round:
     return parse_round(text, f"{canonical}.toml")
 
 
+class RoundMark(msgspec.Struct, frozen=True):
+    """What a submission's round is recognized by, before anything else of the round is read."""
+
+    name: str
+    seeds: Seeds
+    official: bool = True
+
+
+@functools.cache
+def round_marks() -> tuple[RoundMark, ...]:
+    """The marks of all rounds, in their order."""
+    made = compiled()
+    if made is None:
+        rounds = map(load_round, round_names())
+        return tuple(RoundMark(round.name, round.seeds, round.official) for round in rounds)
+    return tuple(msgspec.msgpack.decode(raw, type=RoundMark) for raw in made.rounds.values())
+
+
 @functools.cache
 def load_schema(name: str) -> dict[str, Any]:
     """A JSON Schema of this package by its short name, e.g. ``report`` or ``round``."""
-    text = (resources.files("schemas") / f"{name}.schema.json").read_text(encoding="utf-8")
+    import json
+
+    text = (HERE / f"{name}.schema.json").read_text(encoding="utf-8")
     loaded: dict[str, Any] = json.loads(text)
     return loaded

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import re
-from importlib import resources
 
 import msgspec
+
+from schemas.compiling import HERE, compiled
 
 
 class Power(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -20,10 +21,17 @@ class Power(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return any(re.match(pattern, message) for pattern in self.accepted_messages)
 
 
+def parse_power(text: str) -> Power:
+    """A table's text. Raises ValueError where it is not well formed."""
+    import tomllib
+
+    return msgspec.convert(tomllib.loads(text), Power)
+
+
 @functools.cache
 def load_power() -> Power:
     """The table of this version."""
-    import tomllib
-
-    text = (resources.files("schemas") / "power.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text), Power)
+    made = compiled()
+    if made is not None:
+        return msgspec.msgpack.decode(made.power, type=Power)
+    return parse_power((HERE / "power.toml").read_text(encoding="utf-8"))

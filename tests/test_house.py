@@ -288,13 +288,15 @@ def test_wheel_holds_every_data_file(wheel: set[str]) -> None:
 
 
 def test_wheel_holds_compiled_tables(wheel: set[str], tmp_path: Path) -> None:
-    """Compiled rounds and enforcement are those of the TOML files."""
+    """Compiled tables are those of the TOML files."""
     import msgspec
 
     from schemas import compiling
     from schemas.enforcement import entries
     from schemas.enforcement_file import Entry, parse_enforcement
+    from schemas.hardware import Hardware, parse_hardware
     from schemas.load import load_round, round_names
+    from schemas.power import Power, parse_power
     from schemas.round import Round
     from schemas.round_file import parse_round
 
@@ -304,11 +306,15 @@ def test_wheel_holds_compiled_tables(wheel: set[str], tmp_path: Path) -> None:
     rounds = [parse_round(text, name) for name, text in texts.items()]
     read = parse_enforcement((top / "enforcement.toml").read_text(encoding="utf-8"), round_names())
     assert (rounds, read) == ([load_round(name) for name in round_names()], entries())
-    data = compiling.compile_tables(rounds, entries())
+    hardware = parse_hardware((top / "hardware.toml").read_text(encoding="utf-8"))
+    power = parse_power((top / "power.toml").read_text(encoding="utf-8"))
+    data = compiling.compile_tables(rounds, entries(), hardware, power)
     made = msgspec.msgpack.decode(data, type=compiling.Compiled)
     assert list(made.rounds) == round_names()
     assert [msgspec.msgpack.decode(raw, type=Round) for raw in made.rounds.values()] == rounds
     assert msgspec.msgpack.decode(made.enforcement, type=tuple[Entry, ...]) == entries()
+    assert msgspec.msgpack.decode(made.hardware, type=Hardware) == hardware
+    assert msgspec.msgpack.decode(made.power, type=Power) == power
 
 
 def test_wheel_holds_nothing_else(wheel: set[str]) -> None:

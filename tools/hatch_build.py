@@ -21,12 +21,16 @@ class CompileTables(BuildHookInterface):  # type: ignore[type-arg]
         try:
             from schemas.compiling import FILE, compile_tables
             from schemas.enforcement import entries
+            from schemas.hardware import hardware
             from schemas.load import load_round, round_names
+            from schemas.power import load_power
         finally:
             sys.path.remove(self.root)
         self._folder = tempfile.TemporaryDirectory(prefix="assay-build-")
         target = Path(self._folder.name) / FILE
-        target.write_bytes(compile_tables(map(load_round, round_names()), entries()))
+        target.write_bytes(
+            compile_tables(map(load_round, round_names()), entries(), hardware(), load_power())
+        )
         build_data["force_include"][str(target)] = f"schemas/{FILE}"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from checker.archive.members import BadArchive, Folder, Limits
-from checker.archive.tar import untar
-from checker.archive.zip import unzip
 from checker.machine import MachineFault, exhausted, storage
 from schemas.report import Finding
 
@@ -37,6 +33,10 @@ def opened(where: Path, limits: Limits | None = None) -> Iterator[tuple[Path, li
         return
     if not where.name.lower().endswith(SUFFIXES) or not where.is_file():
         raise BadArchive(f"{where} is neither a folder nor an archive ({', '.join(SUFFIXES)})")
+    # Few checks unpack anything: what that takes is imported here.
+    from checker.archive.tar import untar
+    from checker.archive.zip import unzip
+
     with _temporary() as name:
         # What stands at the archive's top is named after the archive, as its folder would be.
         target = name / _stem(where.name)
@@ -62,6 +62,8 @@ def opened(where: Path, limits: Limits | None = None) -> Iterator[tuple[Path, li
 @contextmanager
 def _temporary() -> Iterator[Path]:
     """A folder that is gone afterwards; if this process is killed, the next one removes it."""
+    import tempfile
+
     _sweep()
     try:
         name = Path(tempfile.mkdtemp(prefix=_PREFIX))
@@ -83,6 +85,8 @@ def _temporary() -> Iterator[Path]:
 
 def _remove(name: Path) -> None:
     """Remove a folder, and only then let an interruption through."""
+    import shutil
+
     interrupted: KeyboardInterrupt | None = None
     for _ in range(5):
         try:
@@ -115,6 +119,9 @@ def _locked(path: Path, *, create: bool = False) -> int | None:
 
 def _sweep() -> None:
     """Remove what killed processes of this user left: folders whose lock nobody holds."""
+    import shutil
+    import tempfile
+
     with contextlib.suppress(OSError):
         for place in Path(tempfile.gettempdir()).glob(_PREFIX + "*"):
             status = place.lstat()
