@@ -169,15 +169,17 @@ class LogReader:
             if stream is None:
                 assert self._path is not None
                 stream = self._stack.enter_context(self._path.open("rb", buffering=0))
+            # A buffer for more than the file holds would be given back to the system each time.
+            size = min(self._chunk, self._total + 1) if self._path is not None else self._chunk
             before = b""
-            while block := stream.read(self._chunk):
+            while block := stream.read(size):
                 if self._hash:
                     self._hash.update(block)
                 if self._gap_at is None:
                     joint = before + block[: len(GAP) - 1]
                     if (seen := joint.find(GAP)) >= 0:
                         self._gap_at = self.size - len(before) + seen
-                    elif (seen := block.find(GAP)) >= 0:
+                    elif b"." in block and (seen := block.find(GAP)) >= 0:
                         self._gap_at = self.size + seen
                     before = (
                         joint[1 - len(GAP) :] if len(block) < len(GAP) else block[1 - len(GAP) :]

@@ -102,7 +102,7 @@ def read_tokens(
         duplicates += record.qsl_idx in seen
         seen.add(record.qsl_idx)
         words = _words(record.data)
-        if is_wide and (len(record.data) % 8 or any(words[1::2])):
+        if is_wide and (len(record.data) % 8 or words[1::2].tobytes().strip(b"\0")):
             is_wide = False
         _count(narrow, record, words, 4, ends)
         if is_wide:

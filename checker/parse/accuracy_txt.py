@@ -211,13 +211,41 @@ class _Twice:
         )
 
 
+class _Metric(msgspec.Struct, frozen=True):
+    """One metric of a round. words: every line that its pattern matches holds at least one."""
+
+    name: str
+    pattern: str
+    words: tuple[str, ...]
+
+    def search(self, line: str) -> re.Match[str] | None:
+        """Where the metric's value stands in a line."""
+        # A check sees few of a round's benchmarks: each pattern is compiled when a word is found.
+        return _regex(self.pattern).search(line) if any(w in line for w in self.words) else None
+
+
+_regex = functools.cache(re.compile)
+
+
 @functools.lru_cache(maxsize=64)
-def _compiled(
-    patterns: tuple[tuple[str, str], ...],
-) -> tuple[re.Pattern[str], list[tuple[str, re.Pattern[str]]]]:
-    """One pattern that any line of interest matches, and each metric's own."""
-    any_of = "|".join(f"(?:{pattern.replace('(?P<v>', '(?:')})" for _, pattern in patterns)
-    return re.compile(any_of or r"(?!)"), [(m, re.compile(pattern)) for m, pattern in patterns]
+def _metrics(patterns: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str], list[_Metric]]:
+    """What any line with a value matches, and the metrics."""
+    metrics = [_Metric(name, pattern, _words(pattern)) for name, pattern in patterns]
+    words = dict.fromkeys(word for metric in metrics for word in metric.words)
+    return re.compile("|".join(map(re.escape, words)) or r"(?!)"), metrics
+
+
+def _words(pattern: str) -> tuple[str, ...]:
+    """Words of which a line must hold one to match: the longest before the value in each alternative.
+
+    "" where there is none: every line may match.
+    """
+    head = pattern.partition("(?P<v>")[0]
+    optional = re.search(r"\)[?*{]|\(\?i", head)
+    # What is left are characters that stand for themselves: no escapes, no sets, nothing optional.
+    plain_head = re.sub(r"\\.|\[[^]]*\]|.[?*{]", " ", head)
+    words = [max(re.findall(r"\w+", part), key=len, default="") for part in plain_head.split("|")]
+    return ("",) if optional or not all(words) else tuple(words)
 
 
 def read_accuracy(file: File, patterns: Mapping[str, str]) -> AccuracyText:
@@ -227,7 +255,7 @@ def read_accuracy(file: File, patterns: Mapping[str, str]) -> AccuracyText:
     with a decimal comma is a Fault, not a value: it can be read in two ways.
     """
     result = AccuracyText(file.path, size=file.size)
-    any_of, compiled = _compiled(tuple(patterns.items()))
+    any_of, metrics = _metrics(tuple(patterns.items()))
     number = 0
     twice = _Twice()
     try:
@@ -241,10 +269,11 @@ def read_accuracy(file: File, patterns: Mapping[str, str]) -> AccuracyText:
                     if len(result.hashes) < _MAX_HASHES:
                         result.hashes.append((found.group(1), number))
                     continue
-            for metric, pattern in compiled if any_of.search(line) else ():
-                match = pattern.search(line)
+            for known in metrics if any_of.search(line) else ():
+                match = known.search(line)
                 if match is None:
                     continue
+                metric = known.name
                 text = match.group("v")
                 value = number_of(text)
                 if _goes_on(line, match.end("v")):

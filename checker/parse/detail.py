@@ -8,7 +8,6 @@ rule asks for it. Source of the format: LoadGen ``logging.cc``; of the names: fa
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import math
 from collections.abc import Iterator
@@ -326,15 +325,15 @@ def _read_whole(log: DetailLog, data: bytes) -> bool:
     body, cut = _without_sets(data[:-1] if data.endswith(b"\n") else data)
     if body.endswith(b"\r"):
         return False
-    lines = body[len(MARKER) :].split(b"\n:::MLLOG ")
-    joined = b"\n".join(lines)
-    if joined.count(b"\n") != len(lines) - 1:
+    joined = body[len(MARKER) :].replace(_NEXT, b"\n")
+    lines = joined.count(b"\n") + 1
+    if len(body) - len(joined) != lines * len(MARKER):
         return False
     try:
         records = _decoder.decode_lines(joined)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
-    if len(records) != len(lines):
+    if len(records) != lines:
         return False
     for index, raw, count in cut:
         records[index].raw = raw
@@ -370,7 +369,7 @@ def _without_sets(data: bytes) -> tuple[bytes, list[tuple[int, msgspec.Raw, int]
         begin = start + len(_SET_START)
         end = data.find(b"\n", begin)
         at = data.rfind(_SET_TAIL, begin, end if end >= 0 else len(data))
-        count = _indices(raw := data[begin:at]) if at - begin > _LONG else None
+        raw, count = _recent(data[begin:at]) if at - begin > _LONG else (b"", None)
         if count is not None:
             pieces += data[done:begin], b"0"
             records += pieces[-2].count(_NEXT)
@@ -380,8 +379,21 @@ def _without_sets(data: bytes) -> tuple[bytes, list[tuple[int, msgspec.Raw, int]
     return b"".join([*pieces, data[done:]]), cut
 
 
-# The runs of one result load the same set: recognizing it is faster than checking it again.
-@functools.lru_cache(maxsize=4)
+_known: tuple[tuple[bytes, int | None], ...] = ()
+
+
+def _recent(raw: bytes) -> tuple[bytes, int | None]:
+    """A set and its length (see `_indices`). The runs of one result load the same set: comparing it
+    with the last ones is faster than checking it again, or than a hash of it."""
+    global _known  # replaced as a whole: threads may lose what another has added, nothing else
+    for known in _known:
+        if known[0] == raw:
+            return known
+    found = raw, _indices(raw)
+    _known = (found, *_known[:3])
+    return found
+
+
 def _indices(raw: bytes) -> int | None:
     """The length of a list of whole numbers as LoadGen writes it; None: something else.
 

@@ -53,11 +53,14 @@ def setting_name(name: str) -> str:
     return _SETTING_NAMES.get(name) or re.sub(r"\s*\((ms|ns)\)$", r"_\1", name)
 
 
-_WHOLE = re.compile(r"[+-]?\d{1,30}")
+_DIGITS = 30
+_WHOLE = re.compile(rf"[+-]?\d{{1,{_DIGITS}}}")
 
 
 def plain_value(text: str) -> Any:
     """A value as written, typed: booleans, integers, floats; everything else stays text."""
+    if text.isdigit() and text.isascii() and len(text) <= _DIGITS:
+        return int(text)
     low = text.lower()
     if low in ("true", "false"):
         return low == "true"

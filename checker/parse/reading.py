@@ -307,6 +307,22 @@ def nul_fault(path: str, line: int) -> Fault:
     )  # fmt: skip
 
 
+_AT_ONCE = 4 * 1024 * 1024
+
+
+def _sound_lines(data: bytes, limit: int) -> list[str] | None:
+    """The lines of a text in which nothing is to be reported, replaced or cut; None: there may be."""
+    if not data or b"\0" in data:
+        return None
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+    lines = [line.rstrip() for line in text.removesuffix("\n").split("\n")]
+    # Characters are counted here, and bytes where lines are cut.
+    return None if max(map(len, lines)) > limit // 4 else lines
+
+
 def text_lines(
     file: File, faults: list[Fault], *, limit: int = 64 * 1024
 ) -> Iterator[tuple[int, str]]:
@@ -316,6 +332,10 @@ def text_lines(
     bytes. The first line that is not UTF-8, and the first that holds NULs, is a Fault, added to
     ``faults``. Raises Unreadable.
     """
+    sound = _sound_lines(read_bytes(file), limit) if file.size <= _AT_ONCE else None
+    if sound is not None:
+        yield from enumerate(sound, 1)
+        return
     undecodable = nul = False
     for number, raw in enumerate(read_lines(file), 1):
         if len(raw) > limit:

@@ -15,7 +15,7 @@ import msgspec
 
 from checker.parse.detail import DetailLog, add, entry_of
 from checker.parse.detail_text import canonical_mode, canonical_scenario, plain_value
-from checker.parse.reading import Fault, File, Unreadable, lines_of, read_text
+from checker.parse.reading import Fault, File, Unreadable, read_text
 
 _MAX_SUMMARY_BYTES = 8 * 1024 * 1024
 
@@ -69,6 +69,9 @@ _ESTIMATE = re.compile(
     r"Early stopping (\d{1,3}(?:\.\d{1,9})?)th percentile estimate: (\d{1,20})\b"
 )
 _COUNT = re.compile(r"^(No|\d{1,20}) (ERRORS?|errors|warnings?) encountered")
+_SPECIAL = re.compile(
+    r"^Per-(?:query|sample) latency|encountered|Early stopping|th percentile|^Recommendations$"
+)
 _LABEL = 100  # a longer label is not LoadGen's, and not remembered
 _YES = {"yes": True, "no": False}
 
@@ -115,62 +118,60 @@ def read_summary(file: File) -> SummaryLog:
     block = "per_sample"
     multistream = False
     recommending = False
-    for number, raw in lines_of(text):
-        log.lines = number
+    for number, raw in enumerate(text.split("\n"), 1):
         line = raw.strip()
-        if not line.strip("="):
-            if not line:
-                recommending = False
-            continue
-        if line in ("MLPerf Results Summary", "Additional Stats", "Test Parameters Used"):
-            section = line
-            continue
-        counted = _COUNT.match(line) if "encountered" in line else None
-        if counted:
-            count = 0 if counted.group(1) == "No" else int(counted.group(1))
-            if counted.group(2).lower().startswith("err"):
-                log.errors = count
-            else:
-                log.warnings = count
-            continue
-        if line == "Recommendations:":
-            recommending = True
-            continue
-        if recommending and line.startswith("*"):
-            log.recommendations.append(line.lstrip("* "))
-            continue
-        estimate = _ESTIMATE.search(line) if "Early stopping" in line else None
-        if estimate:
-            log.estimates.append((float(estimate.group(1)), int(estimate.group(2)), number))
-            continue
-        if line.startswith("Per-query latency"):
-            block = "per_query"
-            continue
-        if line.startswith("Per-sample latency"):
-            block = "per_sample"
-            continue
         label, colon, value = line.partition(":")
-        label, value = label.strip(), value.strip()
-        if not colon:
-            continue
-        headline = _HEADLINE.match(label) if "th percentile" in label else None
-        if headline:
-            typed = plain_value(value)
-            if isinstance(typed, int):
-                log.headline_percentile = (float(headline.group(1)), typed, number)
-            continue
         meaning = _meaning if len(label) <= _LABEL else _meaning.__wrapped__
-        key, read = meaning(section, multistream and block == "per_query", label)
-        if key is None:
+        plain, key, read = meaning(section, multistream and block == "per_query", label.strip())
+        if not (plain and colon) or "Early stopping" in value:
+            if not line.strip("="):
+                if not line:
+                    recommending = False
+                continue
+            if line in ("MLPerf Results Summary", "Additional Stats", "Test Parameters Used"):
+                section = line
+                continue
+            counted = _COUNT.match(line)
+            if counted:
+                count = 0 if counted.group(1) == "No" else int(counted.group(1))
+                if counted.group(2).lower().startswith("err"):
+                    log.errors = count
+                else:
+                    log.warnings = count
+                continue
+            if line == "Recommendations:":
+                recommending = True
+                continue
+            if recommending and line.startswith("*"):
+                log.recommendations.append(line.lstrip("* "))
+                continue
+            estimate = _ESTIMATE.search(line)
+            if estimate:
+                log.estimates.append((float(estimate.group(1)), int(estimate.group(2)), number))
+                continue
+            if line.startswith("Per-query latency"):
+                block = "per_query"
+                continue
+            if line.startswith("Per-sample latency"):
+                block = "per_sample"
+                continue
+            headline = _HEADLINE.match(label.strip()) if colon else None
+            if headline:
+                stated = plain_value(value.strip())
+                if isinstance(stated, int):
+                    log.headline_percentile = (float(headline.group(1)), stated, number)
+                continue
+        if key is None or not colon:
             continue
-        typed = read(value)
+        typed = read(value.strip())
         if key == "effective_scenario":
             multistream = typed == "MultiStream"
         known = log.values.get(key)
-        if known is not None and known[0] != typed:
-            log.repeated.append((key, known[0], typed, number))
         if known is None:
             log.values[key] = (typed, number)
+        elif known[0] != typed:
+            log.repeated.append((key, known[0], typed, number))
+    log.lines = number
     if not text.strip():
         log.faults.append(
             Fault(
@@ -195,8 +196,16 @@ def _yes(value: str) -> Any:
 
 
 @functools.lru_cache(maxsize=4096)
-def _meaning(section: str, per_query: bool, label: str) -> tuple[str | None, Callable[[str], Any]]:
-    """The detail log's key for a label, None where it has none, and how its value is read."""
+def _meaning(
+    section: str, per_query: bool, label: str
+) -> tuple[bool, str | None, Callable[[str], Any]]:
+    """What a label means: whether its line states a value and nothing else may be in it, the detail
+    log's key (None where it has none), how its value is read."""
+    special = not label or label[0] in "*=" or _SPECIAL.search(label)
+    return not special, *_key(section, per_query, label)
+
+
+def _key(section: str, per_query: bool, label: str) -> tuple[str | None, Callable[[str], Any]]:
     if section == "Test Parameters Used":
         if label in _PARAMETERS:
             return f"effective_{label}", plain_value
