@@ -94,9 +94,11 @@ def relabelled(examined: Examined, label: str) -> Examined:
         traces.result.detail_path = put(traces.result.detail_path)
         traces.result.results = keys(traces.result.results)
         traces.result.answers = tuple(
-            replace(one, path=put(one.path)) for one in traces.result.answers
+            msgspec.structs.replace(one, path=put(one.path)) for one in traces.result.answers
         )
-        traces.result.named = tuple(replace(one, path=put(one.path)) for one in traces.result.named)
+        traces.result.named = tuple(
+            msgspec.structs.replace(one, path=put(one.path)) for one in traces.result.named
+        )
         traces.result.tree = label
         for run in traces.runs:
             run.results = keys(run.results)

@@ -176,7 +176,7 @@ def test_memory_that_runs_out(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> No
         raise MemoryError
 
     monkeypatch.setattr(schedule, "work", never)
-    monkeypatch.setattr(schedule, "one_worker", lambda: workers.workers(1, _Inline()))
+    monkeypatch.setattr(workers, "one_worker", lambda: workers.workers(1, _Inline()))
     report = check(tree.root, Options(jobs=1))
     assert [(f.rule, f.severity) for f in report.findings if f.rule == "X001"] == [
         ("X001", "error")
