@@ -68,7 +68,7 @@ class Tokens(msgspec.Struct):
     total: int = 0
     shortest: int | None = None
     longest: int | None = None
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Problem] = []
 
     @property
     def mean(self) -> float | None:
