@@ -27,8 +27,24 @@ class _Ready(msgspec.Struct, frozen=True):
 
     rule: Rule
     severity: Severity
-    needs: tuple[tuple[str, bool], ...]
+    needs: int
+
+
+class _Needs(msgspec.Struct, frozen=True):
+    """What some rules need of a thing: attributes that must be there, and those handed over, with
+    whether they may be absent."""
+
     required: tuple[str, ...]
+    handed: tuple[tuple[str, bool], ...]
+
+
+class _Prepared(msgspec.Struct, frozen=True):
+    """The rules that fit a type in a division, what they need (`_Ready.needs` counts in it), and the
+    ids of those that do not fit."""
+
+    ready: list[_Ready]
+    needs: list[_Needs]
+    left_out: list[str]
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -53,29 +69,34 @@ class Judge:
         self.rules: Sequence[Rule] = tuple(rules)
         self.round = round
         self.audit = audit
-        self._ready: dict[tuple[type, str | None], tuple[list[_Ready], list[str]]] = {}
+        self._prepared: dict[tuple[type, str | None], _Prepared] = {}
 
     def __call__(self, thing: Any) -> Judged:
         """Apply every rule that fits. ``thing`` has ``path``, ``subject`` and ``division``."""
         division = getattr(thing, "division", None)
         key = (type(thing), division)
-        if key not in self._ready:
-            self._ready[key] = self._prepare(type(thing), division)
-        ready, left_out = self._ready[key]
+        prepared = self._prepared.get(key)
+        if prepared is None:
+            prepared = self._prepared[key] = self._prepare(type(thing), division)
         findings: list[Finding] = []
-        skipped = list(left_out)
+        skipped = list(prepared.left_out)
         applied = 0
-        read: dict[str, Any] = {}
-        for entry in ready:
-            arguments = _arguments(thing, entry, read)
+        read: dict[str, tuple[Any, bool]] = {}
+        given: list[Any] = [_UNREAD] * len(prepared.needs)
+        for entry in prepared.ready:
+            arguments = given[entry.needs]
+            if arguments is _UNREAD:
+                arguments = _arguments(thing, prepared.needs[entry.needs], read)
+                given[entry.needs] = arguments
             if arguments is None:
                 skipped.append(entry.rule.id)
                 continue
             applied += self._apply(entry, thing, arguments, findings, skipped)
         return Judged(findings, applied, skipped)
 
-    def _prepare(self, kind: type, division: str | None) -> tuple[list[_Ready], list[str]]:
+    def _prepare(self, kind: type, division: str | None) -> _Prepared:
         ready, left_out = [], []
+        places: dict[_Needs, int] = {}
         for rule in self.rules:
             if not issubclass(kind, rule.target):
                 continue
@@ -85,9 +106,10 @@ class Judge:
             if severity == "off" or not fits:
                 left_out.append(rule.id)
                 continue
-            needs = tuple((need.path, need.optional) for need in rule.needs)
-            ready.append(_Ready(rule, severity, needs, rule.required))
-        return ready, left_out
+            handed = tuple((need.path, need.optional) for need in rule.needs)
+            place = places.setdefault(_Needs(rule.required, handed), len(places))
+            ready.append(_Ready(rule, severity, place))
+        return _Prepared(ready, list(places), left_out)
 
     def _severity(self, rule: Rule, case: str | None, division: str | None) -> Severity:
         default = rule.severity if case is None else rule.cases[case]
@@ -135,23 +157,31 @@ class Judge:
         return 1
 
 
-def _arguments(thing: Any, entry: _Ready, read: dict[str, Any]) -> list[Any] | None:
-    """The values of a rule's needs, each read once for a thing; None where one is absent."""
-    for path in entry.required:
-        value = read.get(path, _UNREAD)
-        if value is _UNREAD:
-            value = read[path] = attribute(thing, path)
-        if not is_present(value):
+def _arguments(thing: Any, needs: _Needs, read: dict[str, tuple[Any, bool]]) -> list[Any] | None:
+    """The values of rules' needs, each read once for a thing; None where one is absent.
+
+    read: what was read of the thing so far, and whether it is present.
+    """
+    for path in needs.required:
+        found = read.get(path)
+        if found is None:
+            found = read[path] = _read(thing, path)
+        if not found[1]:
             return None
     arguments = []
-    for path, optional in entry.needs:
-        value = read.get(path, _UNREAD)
-        if value is _UNREAD:
-            value = read[path] = attribute(thing, path)
-        if not optional and not is_present(value):
+    for path, optional in needs.handed:
+        found = read.get(path)
+        if found is None:
+            found = read[path] = _read(thing, path)
+        if not (optional or found[1]):
             return None
-        arguments.append(value)
+        arguments.append(found[0])
     return arguments
+
+
+def _read(thing: Any, path: str) -> tuple[Any, bool]:
+    value = attribute(thing, path)
+    return value, is_present(value)
 
 
 _WIDE = (Submitter, Tree)

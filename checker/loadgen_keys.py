@@ -6,6 +6,8 @@ Times are in ns, but for the ``_ms`` settings. Source: LoadGen ``logging.cc``, `
 
 from __future__ import annotations
 
+import functools
+
 import msgspec
 
 LOADGEN_VERSION = "loadgen_version"
@@ -111,12 +113,17 @@ class Latencies(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def percentiles(self) -> tuple[str, ...]:
         """The keys of all percentiles that LoadGen logs, lowest first."""
-        return tuple(self.template.format(percent) for percent in PERCENTILES)
+        return _percentiles(self.template)
 
     @property
     def rising(self) -> tuple[str, ...]:
         """Minimum, percentiles, maximum."""
         return (self.minimum, *self.percentiles, self.maximum)
+
+
+@functools.cache
+def _percentiles(template: str) -> tuple[str, ...]:
+    return tuple(template.format(percent) for percent in PERCENTILES)
 
 
 LATENCY = Latencies(

@@ -359,4 +359,5 @@ def _keys(template: str) -> tuple[tuple[str, str], ...]:
 
 
 def _seconds(run: Run) -> float | None:
-    return None if run.lasted is None else round(run.lasted, 3)
+    lasted = run.lasted
+    return None if lasted is None else round(lasted, 3)

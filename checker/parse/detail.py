@@ -162,6 +162,7 @@ class DetailLog(msgspec.Struct):
     pids: set[int] = set()
     lengths: dict[int, int] = {}
     unusable: set[str] = set()
+    decoded: dict[str, Any] = {}
 
     def __bool__(self) -> bool:
         return bool(self.entries)
@@ -180,8 +181,11 @@ class DetailLog(msgspec.Struct):
 
     def get(self, key: str) -> Any:
         """The last value of this key, None when it was not logged."""
+        if key in self.decoded:
+            return self.decoded[key]
         found = self.entries.get(key)
-        return found[-1].value if found else None
+        value = self.decoded[key] = found[-1].value if found else None
+        return value
 
     def line(self, key: str) -> int | None:
         """The line of the last record of this key."""
@@ -194,6 +198,8 @@ class DetailLog(msgspec.Struct):
         Infinity and NaN are returned as they are: to judge them is a rule's work.
         """
         value = self.get(key)
+        if type(value) is float:
+            return value
         if isinstance(value, int | float) and not isinstance(value, bool):
             try:
                 return float(value)
@@ -462,6 +468,7 @@ def _mllog_line(log: DetailLog, number: int, line: bytes) -> None:
 
 def add(log: DetailLog, entry: Entry) -> None:
     """Keep one record, within the bound on how many of one key are kept."""
+    log.decoded.pop(entry.key, None)
     found = log.entries.get(entry.key)
     if found is None:
         log.entries[entry.key] = [entry]
