@@ -34,6 +34,9 @@ from schemas.load import load_round
 from schemas.report import Finding, Report
 from schemas.round import Round
 
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
 __all__ = ["Options", "audit", "check", "check_listing"]
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal
+
+import msgspec
 
 from checker.audit.traces import Field, RunTrace, base_name
 from checker.rule import Rule
@@ -33,8 +34,7 @@ RULES: dict[Relation, str] = {
 """The rule that each relation is a finding of."""
 
 
-@dataclass(slots=True, kw_only=True)
-class CopiedRuns:
+class CopiedRuns(msgspec.Struct, kw_only=True):
     """Runs of which at most one is genuine.
 
     groups: the runs of each shared log, one for each place, first those that are shown; copies: the

@@ -177,7 +177,8 @@ class Device:
         self.now = max(self.now, stream.ready)
 
     def capture(self, stream: Stream, work: Callable[[], None]) -> list[Callable[[], None]]:
-        stream.recording = steps = []
+        steps: list[Callable[[], None]] = []
+        stream.recording = steps
         try:
             work()
         finally:
