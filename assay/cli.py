@@ -155,6 +155,7 @@ def _parser(command: str | None = None) -> argparse.ArgumentParser:
         "demo": _demo_parser,
         "truncate": _truncate_parser,
         "prepare": _prepare_parser,
+        "fix": _fix_parser,
         "pack": _pack_parser,
         "new": _new_parser,
         "compliance": _compliance_parser,
@@ -1045,6 +1046,23 @@ def _new(options: argparse.Namespace) -> int:
     from assay.preparing import new
 
     return new(options, _write, _say)
+
+
+def _fix_parser(commands: Any) -> None:
+    from assay.prepare_parser import add_fix_options
+
+    fix = commands.add_parser(
+        "fix", allow_abbrev=False,
+        help="fix in place what a machine can fix: a plan first, and an undo folder",
+    )  # fmt: skip
+    add_fix_options(fix)
+    fix.set_defaults(handler=_fix)
+
+
+def _fix(options: argparse.Namespace) -> int:
+    from assay.preparing import fix
+
+    return fix(options, _write, _say)
 
 
 # --- run and demo ------------------------------------------------------------------------------

@@ -118,3 +118,28 @@ def add_new_options(parser: argparse.ArgumentParser) -> None:
         help="add the folders of its required scenarios (repeatable; needs --category)",
     )  # fmt: skip
     parser.add_argument("--out", type=Path, required=True, metavar="NEW", help="the new tree")
+
+
+def add_fix_options(parser: argparse.ArgumentParser) -> None:
+    """What ``assay fix`` takes."""
+    parser.description = (
+        "Fix in TREE what a check finds and a machine can fix; assay rules ID says which rules these are. "
+        "What is moved, changed or taken out goes to an undo folder beside TREE."
+    )
+    parser.add_argument("tree", type=Path, metavar="TREE", help="the submission's folder")
+    parser.add_argument("--round", metavar="R", help="the round (default: detected from the tree)")
+    parser.add_argument("--dry-run", action="store_true", help="only show the fixes")
+    parser.add_argument("--format", choices=("terminal", "json"), default="terminal")
+    parser.add_argument(
+        "--select", action="append", default=[], metavar="ID,…", help="only findings of these rules"
+    )
+    parser.add_argument(
+        "--path", action="append", default=[], metavar="PATTERN",
+        help="only files that match, such as 'closed/Acme/*' (repeatable)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--undo",
+        type=Path,
+        metavar="FOLDER",
+        help="restore what a fix changed, from its undo folder",
+    )

@@ -6,6 +6,7 @@ import itertools
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
+from assay.prepare.fixing import FIXES
 from schemas import round_names
 from schemas.enforcement import decide, entries_of
 from schemas.enforcement_file import Entry, Severity
@@ -17,7 +18,7 @@ def text(facts: RuleFacts, divisions: Sequence[str], cases: Mapping[str, Severit
     return (
         f"{facts.id} {facts.name} ({facts.severity}; family {facts.id[0]}, {facts.family}; "
         f"divisions: {', '.join(divisions) or 'all'})\n\n{facts.summary}\n\nWhy: {facts.why}\n"
-        f"Fix: {facts.fix}\nSource: {facts.source}\n\n"
+        f"Fix: {facts.fix}\nassay fix: {FIXES.get(facts.id, 'no, a person has to fix it')}\nSource: {facts.source}\n\n"
         + "".join(f"{line}\n" for line in severities(facts, cases))
     )
 

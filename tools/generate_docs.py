@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from assay.prepare.fixing import FIXES
 from checker.rule import FAMILIES
 from checker.rules import RULES, all_facts
 from reports import rounds
@@ -24,7 +25,8 @@ def rules_page() -> str:
         "# Rules",
         "",
         f"Generated from the rules' docstrings by `make docs`; do not edit. {len(explained)} rules.",
-        "`assay rules ID` shows one. What a round enforced is in `schemas/enforcement.toml`.",
+        "A rule with a line `assay fix` can be fixed mechanically. `assay rules ID` shows one. "
+        "What a round enforced is in `schemas/enforcement.toml`.",
         "",
     ]
     for letter, title in FAMILIES.items():
@@ -41,6 +43,7 @@ def rules_page() -> str:
                 "",
                 f"* Why: {facts.why}",
                 f"* Fix: {facts.fix}",
+                *([f"* `assay fix`: {FIXES[facts.id]}"] if facts.id in FIXES else []),
                 f"* Source: {facts.source}",
                 "",
             ]

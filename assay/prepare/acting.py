@@ -19,8 +19,8 @@ from pathlib import Path, PurePosixPath
 
 from assay.prepare.draft import real
 from assay.prepare.plan import Plan, Step, encode
-from checker.accuracy.truncate import KEPT, MARK, stated_hash
-from checker.parse.reading import CHUNK, File, list_tree, open_file
+from checker.accuracy.truncate import KEPT, MARK, SCORES, stated_hash
+from checker.parse.reading import CHUNK, File, list_tree, open_file, read_bytes
 from checker.writing import new_file, write_file
 
 Progress = Callable[[int, int], None]
@@ -66,7 +66,7 @@ def carry_out(
     done = 0
     notes: list[str] = []
     kept = False
-    with _under_construction(new) as part:
+    with under_construction(new) as part:
         digests: dict[str, str] = {}
         for step in sorted(plan.steps, key=lambda s: s.kind == "hash"):
             if step.backup is not None and step.path is not None:
@@ -79,7 +79,7 @@ def carry_out(
                 progress(done, total)
         record = record_of(new)
         write_file(record, encode(plan))
-        _take_place(part, new)
+        take_place(part, new)
     return Outcome(new, record, backup if kept else None, notes)
 
 
@@ -89,12 +89,12 @@ def create(files: Mapping[str, str], new: Path) -> None:
         raise CannotAct(f"{new} exists already; give a name that is free")
     if not new.absolute().parent.is_dir():
         raise CannotAct(f"there is no folder {new.absolute().parent}")
-    with _under_construction(new) as part:
+    with under_construction(new) as part:
         for path, text in files.items():
             target = part / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, encoding="utf-8")
-        _take_place(part, new)
+        take_place(part, new)
 
 
 def _refuse(tree: Path, new: Path, backup: Path) -> None:
@@ -131,7 +131,7 @@ def _check(step: Step, files: dict[str, File]) -> None:
 
 
 @contextmanager
-def _under_construction(new: Path) -> Iterator[Path]:
+def under_construction(new: Path) -> Iterator[Path]:
     """A folder beside NEW for this process alone; gone at the end unless it became NEW."""
     part = new.with_name(f".{new.name[:200]}.assay-part")
     lock = _locked(part)
@@ -173,7 +173,7 @@ def _unlock(part: Path, lock: int | None) -> None:
         os.close(lock)
 
 
-def _take_place(part: Path, new: Path) -> None:
+def take_place(part: Path, new: Path) -> None:
     """The finished folder gets its name, unless somebody took it meanwhile."""
     if os.path.lexists(new):
         raise CannotAct(f"{new} was made meanwhile; give a name that is free")
@@ -209,6 +209,35 @@ def _digest(file: File) -> str:
         while block := stream.read(CHUNK):
             digest.update(block)
     return digest.hexdigest()
+
+
+def content_of(step: Step, files: Mapping[str, File]) -> bytes | None:
+    """What a step writes in place of its source's bytes; None where it keeps them.
+
+    Raises CannotAct where accuracy.txt has another hash than the log that is to be truncated.
+    """
+    if step.kind == "hash":
+        before = b""
+        if step.content is not None:
+            before = step.content.encode("utf-8", "surrogateescape")
+        elif step.path is not None:
+            before = read_bytes(files[step.path])
+        return before + f"\nhash={_digest(files[step.log or ''])}\n".encode("ascii")
+    if step.kind == "truncate" and step.path is not None:
+        file = files[step.path]
+        stated = stated_hash(Path(file.real).with_name(SCORES)) if "A111" in step.rules else None
+        if stated is not None and stated != _digest(file):
+            raise CannotAct(f"{step.path}: accuracy.txt has the hash of another log")
+        return _ends(Path(file.real))
+    return step.content.encode("utf-8", "surrogateescape") if step.content is not None else None
+
+
+def _ends(log: Path) -> bytes:
+    """Both ends of a log, as it is published."""
+    with log.open("rb") as stream:
+        head = stream.read(KEPT)
+        stream.seek(-KEPT, os.SEEK_END)
+        return head + MARK + stream.read(KEPT)
 
 
 def _write(
@@ -253,7 +282,7 @@ def _truncated(
     step: Step, file: File, target: Path, copy: Path, digests: dict[str, str], notes: list[str]
 ) -> None:
     """Both ends of a log whose copy was read back; whole where accuracy.txt has another hash."""
-    scores = Path(file.real).with_name("accuracy.txt")
+    scores = Path(file.real).with_name(SCORES)
     stated = stated_hash(scores) if "A111" in step.rules else None
     digest = digests[file.path]
     if stated is not None and stated != digest:
@@ -264,8 +293,4 @@ def _truncated(
         with target.open("xb") as stream:
             _copy(file, stream)
         return
-    with copy.open("rb") as stream:
-        head = stream.read(KEPT)
-        stream.seek(-KEPT, os.SEEK_END)
-        tail = stream.read(KEPT)
-    target.write_bytes(head + MARK + tail)
+    target.write_bytes(_ends(copy))

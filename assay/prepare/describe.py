@@ -110,7 +110,7 @@ def _result(draft: Draft, place: Place) -> None:
         text = user_conf(log, place.scenario)
         if text:
             reason = "the result has no user.conf: these are the settings in its log"
-            place.entries.append(draft.add(f"{folder}/user.conf", text, reason, "M107"))
+            place.entries.append(draft.add(f"{folder}/user.conf", text, reason, "M108"))
 
 
 def measurements_of(place: Place, round: Round) -> str:
