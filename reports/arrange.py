@@ -268,14 +268,21 @@ def not_applied(report: Report) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
+_IDS = 8
+"""How many rules are listed by their ids; more are counted."""
+
+
 @dataclass(frozen=True)
 class Unapplied:
-    """What of one family of rules was not applied: to no result, and to some results only."""
+    """What of one family of rules was not applied: to how many results, and why.
+
+    ``nowhere`` are those that were applied to no result; ``all`` has these and the others.
+    """
 
     family: str
     rules: int
     nowhere: list[str]
-    partly: list[tuple[str, int]]
+    all: list[tuple[str, int]]
     reason: str
 
     @property
@@ -283,12 +290,11 @@ class Unapplied:
         """The rules that were applied to no result, in one line; empty where there are none."""
         if not self.nowhere:
             return ""
+        count = f"{len(self.nowhere):,} of {figures.plural(self.rules, 'rule')}"
         if len(self.nowhere) == self.rules:
-            return f"{self.family} ({figures.plural(self.rules, 'rule')}): {self.reason}"
-        shown = ", ".join(self.nowhere)
-        return (
-            f"{self.family}: {len(self.nowhere):,} of {self.rules:,} rules ({shown}): {self.reason}"
-        )
+            count = figures.plural(self.rules, "rule")
+        shown = f", {', '.join(self.nowhere)}" if len(self.nowhere) <= _IDS else ""
+        return f"{self.family} ({count}{shown}): {self.reason}"
 
 
 def unapplied(report: Report) -> list[Unapplied]:
@@ -299,22 +305,18 @@ def unapplied(report: Report) -> list[Unapplied]:
         families.setdefault(rule.family, []).append(rule.id)
     known = {rule.id for rule in report.rules}
     families["other"] = [rule for rule in counts if rule not in known]
-    reasons = {
-        "power": (all(r.power is None for r in report.results), "no result has power"),
-        "network division": (
-            all(r.division != "network" for r in report.results),
-            "no result is in the network division",
-        ),
-    }
+    reasons = {}
+    if all(result.power is None for result in report.results):
+        reasons["power"] = "no result has power"
+    if all(result.division != "network" for result in report.results):
+        reasons["network division"] = "no result is in the network division"
     found = []
     for family, rules in families.items():
-        nowhere = [rule for rule in rules if counts.get(rule) == len(report.results)]
-        partly = [(rule, counts[rule]) for rule in rules if counts.get(rule, 0) > 0]
-        partly = [(rule, count) for rule, count in partly if count < len(report.results)]
-        holds, reason = reasons.get(family, (False, ""))
-        if nowhere or partly:
-            words = reason if holds else "what they check is in no result"
-            found.append(Unapplied(family, len(rules), nowhere, partly, words))
+        skipped = [(rule, counts[rule]) for rule in rules if rule in counts]
+        nowhere = [rule for rule, count in skipped if count == len(report.results)]
+        if skipped:
+            reason = reasons.get(family, "no result has what they check")
+            found.append(Unapplied(family, len(rules), nowhere, skipped, reason))
     return found
 
 

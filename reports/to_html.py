@@ -112,14 +112,6 @@ class _Found:
     benchmarks: list[str]
     results: list[Result]
 
-    @property
-    def unsaid(self) -> list[tuple[str, str]]:
-        """What was found and expected, where the message is not "found X; expected Y" itself."""
-        if "expected" in self.finding.message:
-            return []
-        pairs = (("found", self.finding.found), ("expected", self.finding.required))
-        return [(name, text) for name, value in pairs if (text := figures.shown(value))]
-
 
 @dataclass
 class _Tally:

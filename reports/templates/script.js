@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  const FIRST = 200;
+  const FIRST = 100;
   const root = document.documentElement;
   // Until the tables are set up, only their first rows are laid out.
   root.classList.add("loading");

@@ -264,12 +264,17 @@ def test_a_large_report_shows_its_first_rows_and_unpacks_details(tmp_path: Path)
       said.push(rows('results').length);
       return said;
     """
-    assert visit(tmp_path, page_of(samples.whole_round(400)), probe) == [True, True, 200, 400]
+    assert visit(tmp_path, page_of(samples.whole_round(400)), probe) == [True, True, 100, 400]
 
 
 @pytest.mark.parametrize(
     "report, visible",
-    [(samples.varied(), [2, 13, 2]), (samples.report([samples.result()], []), [0, 0, 0])],
+    [
+        (samples.varied(), [2, 13, 2]),
+        (samples.report([samples.result()], []), [0, 0, 0]),
+        # Rows beyond the first hundred that the screen shows.
+        (samples.whole_round(400), [24, 24, 24]),
+    ],
 )
 def test_print_shows_what_has_errors(tmp_path: Path, report: Report, visible: list[int]) -> None:
     """The rows of results and of findings and the details that are printed."""
