@@ -127,11 +127,11 @@ class Server:
         if not ids or not all(0 <= token < len(self._words) for token in ids):
             raise _Bad("prompt is empty or has a token that the model does not know")
         room = LONGEST - len(ids)
+        if room < 1:
+            raise _Bad(f"the prompt has {len(ids)} tokens; the model has places for {LONGEST}")
         most = body.get("max_completion_tokens", body.get("max_tokens", room))
         if type(most) is not int or most < 1:
             raise _Bad("max_tokens must be a whole number above 0")
-        if room < 1:
-            raise _Bad(f"the prompt has {len(ids)} tokens; the model has places for {LONGEST}")
         return ids, min(most, room)
 
     def words(self, token: int) -> str:
