@@ -91,7 +91,9 @@ def test_streamed_and_whole_answers_agree(url: str) -> None:
         assert parts.pop()["usage"] == whole["usage"]
         pieces = [part["choices"][0] for part in parts]
         assert sum((p.get("token_ids", []) for p in pieces), []) == wanted
-        said = "".join(p["delta"].get("content", "") if "chat" in path else p["text"] for p in pieces)
+        said = "".join(
+            p["delta"].get("content", "") if "chat" in path else p["text"] for p in pieces
+        )
         assert said == text
         assert [p["finish_reason"] for p in pieces if p["finish_reason"]] == ["stop"]
 
