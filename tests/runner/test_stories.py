@@ -90,7 +90,7 @@ def test_streamed_and_whole_answers_agree(url: str) -> None:
         parts = events(ask(url, path, {**body, **streamed})[1])
         assert parts.pop()["usage"] == whole["usage"]
         pieces = [part["choices"][0] for part in parts]
-        assert sum((p.get("token_ids", []) for p in pieces), []) == wanted
+        assert [token for p in pieces for token in p.get("token_ids", [])] == wanted
         said = "".join(
             p["delta"].get("content", "") if "chat" in path else p["text"] for p in pieces
         )
