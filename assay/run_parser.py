@@ -79,8 +79,12 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     what.add_argument("--model", type=Path, metavar="FILE", help="ONNX file to use instead")
     what.add_argument(
+        "--engine", type=Path, metavar="PLAN",
+        help="with --backend tensorrt: a plan from trtexec --saveEngine in place of one built here",
+    )  # fmt: skip
+    what.add_argument(
         "--precision", metavar="P",
-        help="the benchmark's model: fp32 (default), int8, or fp16 with --backend tensorrt; with "
+        help="the benchmark's model: fp32 (default), int8, or fp16 and bf16 with --backend tensorrt; with "
         "--model the type of its weights (default: read from the file)",
     )  # fmt: skip
     what.add_argument(

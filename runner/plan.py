@@ -322,6 +322,7 @@ def _paths(run_file: RunFile) -> dict[str, str]:
         "model": run_file.model.model,
         "data": run_file.model.data,
         "user_conf": run_file.load.user_conf,
+        "engine": run_file.execution.engine,
     }
     own = {"benchmark": run_file.benchmark, "backend": run_file.execution.backend or ""}
     files_of_own = {k: text for k, text in own.items() if text.rpartition(":")[0].endswith(".py")}
@@ -443,6 +444,7 @@ def _execution(table: files.ExecutionTable, tree: files.TreeTable, benchmark: st
         "spinning": table.spinning,
         "optimization": table.graph_optimization,
         "io_binding": table.io_binding or None,
+        "engine": table.engine,
     }
     given = {name: value for name, value in options.items() if value is not None}
     return Execution(

@@ -66,15 +66,15 @@ def _converts(plan: Plan, benchmark: Benchmark) -> bool:
     """Whether the backend makes the float16 model from the float32 one."""
     return (
         plan.execution.backend == "tensorrt"
-        and plan.inputs.precision == "fp16"
+        and plan.inputs.precision in ("fp16", "bf16")
         and plan.inputs.model is None
-        and "fp16" not in benchmark.models
+        and plan.inputs.precision not in benchmark.models
         and "fp32" in benchmark.models
     )
 
 
 def backend_options(plan: Plan, benchmark: Benchmark) -> dict[str, Any]:
-    own = {"precision": "fp16"} if _converts(plan, benchmark) else {}
+    own = {"precision": plan.inputs.precision} if _converts(plan, benchmark) else {}
     return {
         **benchmark.backend_options.get(plan.execution.backend, {}),
         **own,

@@ -238,8 +238,9 @@ class _Scenario:
         if plan.execution.backend == "dummy":
             return "none"
         types = self.made_with.weight_types
-        if backend_options(plan, self.benchmark).get("precision") == "fp16":
-            types = tuple(sorted({"fp16" if t == "fp32" else t for t in types}))
+        made = backend_options(plan, self.benchmark).get("precision")
+        if made in ("fp16", "bf16", "int8", "fp8"):
+            types = tuple(sorted({made if t == "fp32" else t for t in types}))
         return ", ".join(types) or (plan.inputs.precision or "fp32").split("-")[0]
 
     def advice(self) -> str:

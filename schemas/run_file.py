@@ -48,7 +48,7 @@ class ModelTable(_Table, frozen=True, kw_only=True):
     """What runs, and on what data."""
 
     model: Annotated[str, Meta(description="ONNX file, or a folder of graphs.")] | None = None
-    precision: Annotated[str, Meta(description="fp32, int8 or fp16.")] | None = None
+    precision: Annotated[str, Meta(description="fp32, int8, fp16 or bf16.")] | None = None
     data: Annotated[str, Meta(description="The data set's folder or file.")] | None = None
 
 
@@ -88,6 +88,9 @@ class ExecutionTable(_Table, frozen=True, kw_only=True):
             description="onnxruntime, openai, tensorrt, kserve, dummy or your own. Default: "
             "onnxruntime; openai for language benchmarks."
         ),
+    ] = None
+    engine: Annotated[
+        str | None, Meta(description="tensorrt: a plan from trtexec in place of one built here.")
     ] = None
     backend_options: Annotated[
         dict[str, Any], Meta(description="Options of the backend by name.")

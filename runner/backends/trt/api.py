@@ -8,7 +8,7 @@ calibrator, no precision flag and no per-layer precision here, because 11 has no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any, Protocol, cast
 
@@ -65,12 +65,14 @@ class INetworkDefinitionApi(Protocol):
 class IBuilderConfigApi(Protocol):
     builder_optimization_level: int
     progress_monitor: Any
+    profiling_verbosity: Any
 
     def set_memory_pool_limit(self, pool: Any, bytes: int, /) -> None: ...
     def add_optimization_profile(self, profile: IOptimizationProfileApi, /) -> int: ...
     def create_timing_cache(self, data: bytes, /) -> ITimingCacheApi | None: ...
     def set_timing_cache(self, cache: ITimingCacheApi, ignore_mismatch: bool, /) -> bool: ...
     def get_timing_cache(self) -> ITimingCacheApi | None: ...
+    def set_flag(self, flag: Any, /) -> None: ...
     def clear_flag(self, flag: Any, /) -> None: ...
 
 
@@ -116,6 +118,17 @@ class IExecutionContextApi(Protocol):
     def execute_async_v3(self, stream: int, /) -> bool: ...
 
 
+class DimsApi(Protocol):
+    """A shape; the bindings give one for each of a profile's least, best and greatest."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[int]: ...
+
+
+class EngineInspectorApi(Protocol):
+    def get_engine_information(self, format: Any, /) -> str: ...
+
+
 class ICudaEngineApi(Protocol):
     @property
     def num_io_tensors(self) -> int: ...
@@ -125,6 +138,8 @@ class ICudaEngineApi(Protocol):
     def get_tensor_mode(self, name: str, /) -> Any: ...
     def get_tensor_dtype(self, name: str, /) -> Any: ...
     def get_tensor_shape(self, name: str, /) -> Sequence[int]: ...
+    def get_tensor_profile_shape(self, name: str, profile: int, /) -> Sequence[DimsApi]: ...
+    def create_engine_inspector(self) -> EngineInspectorApi: ...
     @property
     def device_memory_size_v2(self) -> int: ...
     def create_execution_context(self, strategy: Any, /) -> IExecutionContextApi | None: ...
@@ -137,6 +152,8 @@ class RuntimeApi(Protocol):
 class DataTypeApi(Protocol):
     FLOAT: Any
     HALF: Any
+    BF16: Any
+    FP8: Any
     INT8: Any
     INT32: Any
     INT64: Any
@@ -146,6 +163,15 @@ class DataTypeApi(Protocol):
 
 class BuilderFlagApi(Protocol):
     TF32: Any
+    SPARSE_WEIGHTS: Any
+
+
+class ProfilingVerbosityApi(Protocol):
+    DETAILED: Any
+
+
+class LayerInformationFormatApi(Protocol):
+    JSON: Any
 
 
 class MemoryPoolTypeApi(Protocol):
@@ -184,6 +210,10 @@ class TensorRtApi(Protocol):
     def NetworkDefinitionCreationFlag(self) -> NetworkDefinitionCreationFlagApi: ...
     @property
     def ExecutionContextAllocationStrategy(self) -> ExecutionContextAllocationStrategyApi: ...
+    @property
+    def ProfilingVerbosity(self) -> ProfilingVerbosityApi: ...
+    @property
+    def LayerInformationFormat(self) -> LayerInformationFormatApi: ...
     @property
     def TensorIOMode(self) -> TensorIOModeApi: ...
     def Builder(self, logger: Any, /) -> BuilderApi: ...

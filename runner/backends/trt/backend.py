@@ -5,6 +5,7 @@ backend="tensorrt", backend_options={"precision": "fp16", "devices": "all"}
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +28,7 @@ from runner.backends.trt.plan import (
     default_batch,
     engine_facts,
     make_plan,
+    ports,
 )
 from runner.errors import BackendError
 from runner.system import free_memory_bytes
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from runner.backends.trt.model import Prepared
     from runner.backends.trt.pipeline import Flow, Pipeline
     from runner.backends.trt.samples import Samples
+    from runner.backends.trt.session import EngineSession
     from runner.benchmarks.base import Benchmark
     from runner.datasets import Dataset
 
@@ -54,7 +57,12 @@ class TensorRT:
     """An ONNX model as a TensorRT engine; `infer` may be called by several threads at once.
 
     Args:
-        precision: "as-is" runs the types that the model holds; "fp16" converts a float32 model.
+        precision: "as-is" runs the types that the model holds; "fp32", "tf32", "fp16", "bf16",
+            "int8" and "fp8" say what must run: "fp16" and "bf16" convert a float32 model, "int8" and
+            "fp8" take a quantised one (QDQ), or a float32 one with a calibration cache.
+        calibration: a calibration cache of TensorRT, for "int8" and "fp8" of a float32 model.
+        engine: a plan made elsewhere (trtexec --saveEngine), used in place of one built here.
+        sparsity: let weights of which two in four are zero use the sparse tensor cores.
         devices: "all", a number, or numbers; 0 is the first GPU that CUDA shows.
         tf32: let float32 be multiplied with 10 bits of mantissa, which is faster and less exact.
         streams: batches on a device at once; each has two sets of buffers. Fewer where the
@@ -75,6 +83,7 @@ class TensorRT:
         notes: what happened in `load` that a reader should know (why an engine was built, what
             was changed in the model).
         on_progress: called with one line while an engine is built; may be set before `load`.
+        layers: how many layers run in which precision, by TensorRT's account; "" if unknown.
         batch_size: samples in one inference; may be set before `load`, which else chooses it by
             the device (see `plan.default_batch`).
     """
@@ -84,6 +93,9 @@ class TensorRT:
     def __init__(
         self,
         precision: str = "as-is",
+        calibration: str | None = None,
+        engine: str | None = None,
+        sparsity: bool = False,
         tf32: bool = False,
         devices: str | int | Sequence[int] = 0,
         streams: int = 2,
@@ -97,7 +109,7 @@ class TensorRT:
         optimization_level: int = 3,
         cache: str | None = None,
     ) -> None:
-        _require(precision in PRECISIONS, "precision", precision, " or ".join(PRECISIONS))
+        _require(precision in PRECISIONS, "precision", precision, ", ".join(PRECISIONS))
         _require(memory in CHOICES, "memory", memory, ", ".join(CHOICES))
         _require(samples in PLACES, "samples", samples, ", ".join(PLACES))
         _require(1 <= streams <= 16, "streams", streams, "1 to 16")
@@ -106,8 +118,13 @@ class TensorRT:
         _require(overlap >= 1, "overlap", overlap, "1 or more")
         _require(workspace_mib >= 0, "workspace_mib", workspace_mib, "0 or more")
         _require(0 <= optimization_level <= 5, "optimization_level", optimization_level, "0 to 5")
+        _require(not (tf32 and precision != "tf32" and precision != "as-is"), "tf32", tf32,
+                 "false, or precision tf32")  # fmt: skip
         self._precision = precision
-        self._tf32 = tf32
+        self._calibration = Path(calibration) if calibration else None
+        self._engine = Path(engine) if engine else None
+        self._sparsity = sparsity
+        self._tf32 = tf32 or precision == "tf32"
         self._devices = devices
         self._streams = streams
         self._place = samples
@@ -124,6 +141,7 @@ class TensorRT:
         self.notes: list[str] = []
         self.on_progress: Callable[[str], None] | None = None
         self.batch_size: int | None = None
+        self.layers = ""
         self._samples: Samples | None = None
 
     @classmethod
@@ -138,6 +156,11 @@ class TensorRT:
         _device_numbers(backend._devices, backend._count())
 
     # What a test puts in the place of the libraries.
+    def _driver(self) -> str:
+        from runner.gpu import read_gpus
+
+        return read_gpus().driver
+
     def _library(self) -> TensorRtApi:
         return load_tensorrt()
 
@@ -148,7 +171,7 @@ class TensorRT:
         return open_memory(self._memory, device)
 
     def load(self, benchmark: Benchmark, model: Path | None, dataset: Dataset) -> None:
-        if model is None:
+        if model is None and self._engine is None:
             raise BackendError(
                 f"found no model file; asked for an ONNX model of {benchmark.name}. Name one with "
                 "the model option."
@@ -161,7 +184,12 @@ class TensorRT:
 
         cache = EngineCache(self._cache or default_folder())
         self.notes = []
-        prepared = prepare(model, benchmark, self._precision, cache.folder)
+        given = self._given(model) if self._engine is not None else b""
+        if given:
+            prepared = _of_plan(self._engine, given, model)
+        else:
+            assert model is not None
+            prepared = prepare(model, benchmark, self._precision, cache.folder, self._calibration)
         pipelines: list[Pipeline] = []
         with ExitStack() as opened:
             memories: list[Memory] = []
@@ -170,9 +198,18 @@ class TensorRT:
                 opened.callback(memories[-1].close)
             self._samples = Samples(memories, self._place)
             opened.callback(self._samples.release)
-            plan = self._plan(benchmark, prepared, memories[0])
+            if given:
+                plan = self._plan_of(trt, benchmark, prepared, memories[0], given)
+            else:
+                plan = self._plan(benchmark, prepared, memories[0])
             for memory in memories:
-                pipelines.append(self._pipeline(trt, memory, prepared, plan, cache))
+                memory.activate()
+                session = (
+                    self._session_of(trt, memory, given, plan)
+                    if given
+                    else self._session(trt, memory, prepared, plan, cache)
+                )
+                pipelines.append(self._pipeline(memory, session))
                 opened.callback(pipelines[-1].close)
             self._resources = opened.pop_all()
         self._spread = Spread(pipelines, self._overlap)
@@ -201,22 +238,84 @@ class TensorRT:
             tf32=self._tf32,
             workspace_mib=self._workspace_mib,
             optimization_level=self._level,
+            sparsity=self._sparsity,
         )
         self.batch_size = min(batch, plan.most) if prepared.fixed_batch is None else plan.most
         return plan
 
-    def _pipeline(
+    def _given(self, model: Path | None) -> bytes:
+        """The plan of the option engine."""
+        assert self._engine is not None
+        if self._precision != "as-is" or self._calibration is not None:
+            raise BackendError(
+                "found engine and precision or calibration; a plan was built with its precision. "
+                "Leave those out."
+            )
+        try:
+            data = self._engine.read_bytes()
+        except OSError as error:
+            raise BackendError(
+                f"{self._engine}: cannot be read ({error.strerror or error}); expected a plan, as "
+                "trtexec --saveEngine writes it."
+            ) from error
+        if not data:
+            raise BackendError(f"{self._engine}: found an empty file; expected a plan.")
+        self.notes.append(
+            f"The plan {self._engine.name} was built elsewhere; that it is "
+            f"{model.name if model else 'this benchmark'} shows in its accuracy alone."
+        )
+        return data
+
+    def _plan_of(
         self,
         trt: TensorRtApi,
-        memory: Memory,
+        benchmark: Benchmark,
         prepared: Prepared,
-        plan: EnginePlan,
-        cache: EngineCache,
-    ) -> Pipeline:
-        from runner.backends.trt.pipeline import Pipeline
+        memory: Memory,
+        engine: bytes,
+    ) -> EnginePlan:
+        """What a given plan can do, as its profiles tell."""
+        from runner.backends.trt.session import profiles_of
 
         memory.activate()
-        session = self._session(trt, memory, prepared, plan, cache)
+        messages = messages_of(trt)
+        messages.forget()
+        inputs, outputs = ports(benchmark.inputs), ports(benchmark.outputs)
+        profiles, fixed, longest = profiles_of(trt, messages, engine, inputs)
+        most = max(profile.most for profile in profiles)
+        if fixed is None and self.batch_size is not None and self.batch_size > most:
+            raise BackendError(
+                f"found a plan for batches of up to {most}; expected {self.batch_size}. Build it "
+                f"with larger --maxShapes, or choose a batch of {most}."
+            )
+        self.batch_size = most if fixed is not None else self.batch_size or most
+        return EnginePlan(
+            inputs=inputs,
+            outputs=outputs,
+            # Sorted by what they take, as `profile_for` looks for them.
+            profiles=profiles,
+            fixed_batch=fixed,
+            longest=longest,
+            whole=prepared.whole or not all(port.plain for port in (*inputs, *outputs)),
+            precision=prepared.precision,
+            tf32=False,
+            workspace_mib=0,
+            optimization_level=0,
+        )
+
+    def _session_of(
+        self, trt: TensorRtApi, memory: Memory, engine: bytes, plan: EnginePlan
+    ) -> EngineSession:
+        from runner.backends.trt.layers import parse_layers, summary
+        from runner.backends.trt.session import EngineSession
+
+        session = EngineSession(trt, messages_of(trt), memory, engine, plan)
+        self.layers = summary(parse_layers(session.layers()))
+        return session
+
+    def _pipeline(self, memory: Memory, session: EngineSession) -> Pipeline:
+        from runner.backends.trt.pipeline import Pipeline
+
         pipeline = Pipeline(session, memory, self._streams, self._graphs)
         try:
             pipeline.prepare()
@@ -236,7 +335,7 @@ class TensorRT:
         prepared: Prepared,
         plan: EnginePlan,
         cache: EngineCache,
-    ) -> Any:
+    ) -> EngineSession:
         from runner.backends.trt.session import EngineSession
 
         messages = messages_of(trt)
@@ -248,12 +347,15 @@ class TensorRT:
             tensorrt=trt.__version__,
             device=device.name,
             capability=device.capability,
+            driver=self._driver() or f"CUDA {device.cuda}",
         )
         found = cache.find(facts)
         reason = found.reason
         if found.engine is not None:
             try:
-                return EngineSession(trt, messages, memory, found.engine, plan)
+                return self._inspected(
+                    EngineSession(trt, messages, memory, found.engine, plan), cache, facts
+                )
             except BackendError as error:
                 cache.discard(facts)
                 reason = f"the stored engine could not be used: {error}"
@@ -263,6 +365,23 @@ class TensorRT:
             cache.store(facts, engine)
         except BackendError as error:
             self.notes.append(f"The engine will be built again next time: {error}")
+        return self._inspected(session, cache, facts)
+
+    def _inspected(
+        self, session: EngineSession, cache: EngineCache, facts: Mapping[str, Any]
+    ) -> EngineSession:
+        """Note what the layers run in; the table of them goes beside the engine."""
+        from runner.backends.trt.layers import parse_layers, summary, table
+
+        layers = parse_layers(session.layers())
+        self.layers = summary(layers)
+        if layers:
+            try:
+                place = cache.keep(facts, "layers.tsv", table(layers))
+            except BackendError as error:
+                self.notes.append(f"The table of layers is not kept: {error}")
+            else:
+                _LOG.info("what each layer runs in: %s", place)
         return session
 
     def _build(
@@ -318,7 +437,11 @@ class TensorRT:
             f"CUDA {device.facts.cuda}",
             device.facts.name + (f" x {count}" if count > 1 else ""),
             library,
-            f"{prepared.precision} model" + (" with TF32" if self._tf32 else ""),
+            "plan built elsewhere"
+            if self._engine is not None
+            else f"{prepared.precision} model" + (" with TF32" if self._tf32 else ""),
+            *([self.layers] if self.layers else []),
+            *(["sparse weights"] if self._sparsity else []),
             f"batches of {self.batch_size}",
             f"{min(p.lanes for p in pipelines)} streams" + (" each" if count > 1 else ""),
             "CUDA graphs" if graphs else "no CUDA graphs",
@@ -396,6 +519,23 @@ class _Rows(dict[str, "NDArray[Any]"]):
         import numpy as np
 
         self.rows = np.arange(*rows)
+
+
+def _of_plan(path: Path | None, engine: bytes, model: Path | None) -> Prepared:
+    """What is known of a plan that was made elsewhere."""
+    import onnx
+
+    from runner.backends.trt.model import Prepared, has_free_rows
+
+    assert path is not None
+    digest = hashlib.sha256(engine).hexdigest()
+    whole = False
+    if model is not None and model.is_file():
+        try:
+            whole = has_free_rows(onnx.load(str(model), load_external_data=False))
+        except Exception as error:
+            raise BackendError(f"{model}: cannot be read as ONNX ({error}).") from error
+    return Prepared(path, digest, None, whole, "given", (f"plan {path.name}, SHA-256 {digest}",))
 
 
 def _require(good: bool, name: str, found: object, asked: str) -> None:

@@ -53,8 +53,12 @@ def build(
         )
     config = builder.create_builder_config()
     config.builder_optimization_level = plan.optimization_level
+    # So that the engine can say what each layer runs in.
+    config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
     if not plan.tf32:
         config.clear_flag(trt.BuilderFlag.TF32)
+    if plan.sparsity:
+        config.set_flag(trt.BuilderFlag.SPARSE_WEIGHTS)
     if plan.workspace_mib:
         config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, plan.workspace_mib << 20)
     if plan.fixed_batch is None:

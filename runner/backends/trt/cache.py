@@ -97,6 +97,12 @@ class EngineCache:
         for suffix in (".json", ".engine"):
             (self.folder / f"{key}{suffix}").unlink(missing_ok=True)
 
+    def keep(self, facts: Mapping[str, Any], suffix: str, text: str) -> Path:
+        """Put a text beside an engine."""
+        name = f"{cache_key(facts)}.{suffix}"
+        self._write(name, text.encode())
+        return self.folder / name
+
     def timings(self, tensorrt: str, device: str) -> bytes:
         """What earlier builds measured; empty where there is nothing sound."""
         try:

@@ -1,16 +1,17 @@
-"""Float32 to float16 in the ONNX file itself, since TensorRT takes every type from there.
+"""Float32 to float16 or bfloat16 in the ONNX file itself, where TensorRT takes every type from.
 
-Inputs and outputs of the model stay float32.  What float16 cannot carry stays float32 behind casts:
+Inputs and outputs of the model stay float32.  What 16 bits cannot carry stays float32 behind casts:
 quantisation, non-maximum suppression, random numbers, a resize's scales, and numbers that come
 from integers (a size of 100,000 is infinite in float16).
 
-    python -m runner.backends.trt.fp16 model.onnx model_fp16.onnx
+    python -m runner.backends.trt.fp16 model.onnx model_fp16.onnx [bf16]
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +57,53 @@ def to_fp16(model: Any) -> list[str]:
         BackendError: the model has control flow, sequences, functions or operators whose types
             cannot be inferred.
     """
-    return _Conversion(model).run()
+    return _Conversion(model, _FP16).run()
+
+
+def to_bf16(model: Any) -> list[str]:
+    """As `to_fp16`; bfloat16 has float32's range and 8 bits of mantissa, so nothing is clamped."""
+    return _Conversion(model, _BF16).run()
+
+
+@dataclass(frozen=True)
+class _Half:
+    """A type of 16 bits: `tensor` makes (tensor, values clamped) of an array and a name."""
+
+    name: str
+    short: str
+    onnx_type: int
+    tensor: Callable[[NDArray[Any], str], tuple[Any, int]]
+
+
+def _fp16_tensor(array: NDArray[Any], name: str) -> tuple[Any, int]:
+    half, clamped = half_of(array)
+    return numpy_helper.from_array(half, name), clamped
+
+
+def _bf16_tensor(array: NDArray[Any], name: str) -> tuple[Any, int]:
+    tensor = TensorProto(
+        name=name,
+        data_type=TensorProto.BFLOAT16,
+        dims=array.shape,
+        raw_data=bf16_bits(array).tobytes(),
+    )
+    return tensor, 0
+
+
+def bf16_bits(array: NDArray[Any]) -> NDArray[np.uint16]:
+    """The upper halves of float32 values, rounded to nearest, ties to even; NaN stays NaN."""
+    bits = np.ascontiguousarray(array, np.float32).view(np.uint32).astype(np.uint64)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return np.where(np.isnan(array), 0x7FC0, rounded).astype(np.uint16).reshape(array.shape)
+
+
+_FP16 = _Half("float16", "fp16", TensorProto.FLOAT16, _fp16_tensor)
+_BF16 = _Half("bfloat16", "bf16", TensorProto.BFLOAT16, _bf16_tensor)
 
 
 class _Conversion:
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, to: _Half) -> None:
+        self.to = to
         self.model = model
         self.graph = model.graph
         self.notes: list[str] = []
@@ -103,9 +146,9 @@ class _Conversion:
             found |= {function.name for function in self.model.functions}
         if found:
             raise BackendError(
-                f"found {', '.join(sorted(found))} in the model; the conversion to float16 takes "
-                "graphs without control flow, sequences and functions. Export the model in "
-                "float16 and give it with --model."
+                f"found {', '.join(sorted(found))} in the model; the conversion to "
+                f"{self.to.name} takes graphs without control flow, sequences and functions. "
+                f"Export the model in {self.to.name} and give it with --model."
             )
 
     def _constants_to_initializers(self) -> None:
@@ -126,7 +169,8 @@ class _Conversion:
         except Exception as error:
             raise BackendError(
                 f"the types inside the model cannot be inferred ({error}); the conversion to "
-                "float16 needs them. Export the model in float16 and give it with --model."
+                f"{self.to.name} needs them. Export the model in {self.to.name} and give it with "
+                "--model."
             ) from error
         types = {
             value.name: value.type.tensor_type.elem_type
@@ -141,8 +185,9 @@ class _Conversion:
         ]
         if unknown:
             raise BackendError(
-                f"the type of {', '.join(unknown[:3])} is not known; the conversion to float16 "
-                "needs it. Export the model in float16 and give it with --model."
+                f"the type of {', '.join(unknown[:3])} is not known; the conversion to "
+                f"{self.to.name} needs it. Export the model in {self.to.name} and give it with "
+                "--model."
             )
         return types
 
@@ -169,26 +214,26 @@ class _Conversion:
         if node.op_type == "Cast":
             for attribute in node.attribute:
                 if attribute.name == "to" and attribute.i == TensorProto.FLOAT:
-                    attribute.i = TensorProto.FLOAT16
+                    attribute.i = self.to.onnx_type
         elif node.op_type == "ConstantOfShape":
-            _fill_in_half(node)
+            self._fill(node)
         self.nodes.append(node)
         for index, name in enumerate(node.output):
             if not self._is_float(name):
                 continue
             self.half[name] = name
             if name in self.outputs:
-                self.half[name] = node.output[index] = self._fresh(f"{name}_fp16")
+                self.half[name] = node.output[index] = self._fresh(f"{name}_{self.to.short}")
                 self._cast(self.half[name], name, TensorProto.FLOAT)
                 self.single[name] = name
 
     def _as_half(self, name: str) -> str:
         if name not in self.half:
-            self.half[name] = self._fresh(f"{name}_fp16")
+            self.half[name] = self._fresh(f"{name}_{self.to.short}")
             if name in self.weights:
                 self._weight(name, self.half[name])
             else:
-                self._cast(name, self.half[name], TensorProto.FLOAT16)
+                self._cast(name, self.half[name], self.to.onnx_type)
         return self.half[name]
 
     def _as_single(self, name: str) -> str:
@@ -205,12 +250,23 @@ class _Conversion:
 
     def _weight(self, name: str, target: str) -> None:
         array = numpy_helper.to_array(self.weights[name])
-        half, clamped = half_of(array)
+        tensor, clamped = self.to.tensor(array, target)
         if clamped:
             self.notes.append(
-                f"{clamped} of {array.size} values of {name!r} were beyond float16 and clamped."
+                f"{clamped:,} of {array.size:,} values of {name!r} were beyond float16 and clamped."
             )
-        self.graph.initializer.append(numpy_helper.from_array(half, target))
+        self.graph.initializer.append(tensor)
+
+    def _fill(self, node: Any) -> None:
+        """Make a ConstantOfShape give values of 16 bits."""
+        value: NDArray[Any] = np.zeros(1, np.float32)
+        for attribute in node.attribute:
+            if attribute.name == "value":
+                if attribute.t.data_type != TensorProto.FLOAT:
+                    return
+                value = numpy_helper.to_array(attribute.t)
+        del node.attribute[:]
+        node.attribute.append(helper.make_attribute("value", self.to.tensor(value, "")[0]))
 
     def _fresh(self, name: str) -> str:
         candidate, number = name, 2
@@ -254,25 +310,13 @@ def _constant(node: Any) -> NDArray[Any] | None:
     return value
 
 
-def _fill_in_half(node: Any) -> None:
-    value: NDArray[Any] = np.zeros(1, np.float32)
-    for attribute in node.attribute:
-        if attribute.name == "value":
-            if attribute.t.data_type != TensorProto.FLOAT:
-                return
-            value = numpy_helper.to_array(attribute.t)
-    del node.attribute[:]
-    node.attribute.append(
-        helper.make_attribute("value", numpy_helper.from_array(half_of(value)[0]))
-    )
-
-
 def _lines(arguments: list[str]) -> Iterator[str]:
-    if len(arguments) != 2 or arguments[0] == arguments[1]:
-        yield "asked for: python -m runner.backends.trt.fp16 MODEL.onnx NEW.onnx"
+    *names, kind = arguments if len(arguments) == 3 else [*arguments, "fp16"]
+    if len(names) != 2 or names[0] == names[1] or kind not in ("fp16", "bf16"):
+        yield "expected: python -m runner.backends.trt.fp16 MODEL.onnx NEW.onnx [bf16]"
         return
-    model = onnx.load(arguments[0])
-    yield from to_fp16(model)
+    model = onnx.load(names[0])
+    yield from (to_bf16 if kind == "bf16" else to_fp16)(model)
     save(model, Path(arguments[1]))
     yield f"{arguments[1]}: written"
 

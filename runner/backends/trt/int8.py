@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from runner.errors import BackendError
 
@@ -19,9 +19,21 @@ _DYNAMIC = ("DynamicQuantizeLinear", "MatMulInteger", "ConvInteger")
 _RANGES = {np.dtype(np.int8): (-128, 127), np.dtype(np.uint8): (0, 255)}
 
 
+# FP8 as ModelOpt wrote it before ONNX had the type.
+_CUSTOM_FP8 = ("TRT_FP8QuantizeLinear", "TRT_FP8DequantizeLinear")
+
+
 def is_quantized(model: Any) -> bool:
     """Whether the model holds Q/DQ pairs."""
-    return any(node.op_type in ("DequantizeLinear", *_DYNAMIC) for node in model.graph.node)
+    names = ("DequantizeLinear", *_DYNAMIC, *_CUSTOM_FP8)
+    return any(node.op_type in names for node in model.graph.node)
+
+
+def is_fp8(model: Any) -> bool:
+    """Whether a quantised model's pairs are of 8-bit floats (E4M3)."""
+    return any(w.data_type == TensorProto.FLOAT8E4M3FN for w in model.graph.initializer) or any(
+        node.op_type in _CUSTOM_FP8 for node in model.graph.node
+    )
 
 
 def to_symmetric(model: Any) -> list[str]:
@@ -47,7 +59,15 @@ def to_symmetric(model: Any) -> list[str]:
 class _Rewriting:
     def __init__(self, model: Any) -> None:
         self.graph = model.graph
-        self.weights = {w.name: numpy_helper.to_array(w) for w in self.graph.initializer}
+        # FP8 is symmetric by itself: it stays as it is.
+        self.fp8 = {
+            w.name: w for w in self.graph.initializer if w.data_type == TensorProto.FLOAT8E4M3FN
+        }
+        self.weights = {
+            w.name: numpy_helper.to_array(w)
+            for w in self.graph.initializer
+            if w.name not in self.fp8
+        }
         self.made_by = {name: node for node in self.graph.node for name in node.output}
         # Output of a QuantizeLinear to its new scale and zero point.
         self.steps: dict[str, tuple[str, str]] = {}
@@ -72,6 +92,7 @@ class _Rewriting:
             for name, array in self.weights.items()
             if name in used
         )
+        self.graph.initializer.extend(w for name, w in self.fp8.items() if name in used)
         notes = []
         if self.one_sided:
             notes.append(
@@ -94,6 +115,9 @@ class _Rewriting:
         return array
 
     def _quantize(self, node: Any) -> list[Any]:
+        if len(node.input) > 2 and node.input[2] in self.fp8:
+            self.steps[node.output[0]] = (node.input[1], node.input[2])
+            return [node]
         scale, zero = self._constant(node, 1), self._constant(node, 2)
         if not zero.any() and zero.dtype == np.int8:
             self.steps[node.output[0]] = (node.input[1], node.input[2])
@@ -133,6 +157,8 @@ class _Rewriting:
         return [*before, new]
 
     def _dequantize(self, node: Any) -> list[Any]:
+        if node.input[0] in self.fp8:
+            return [node]
         stored = self.weights.get(node.input[0])
         if stored is not None:
             return self._weight(node, stored)

@@ -35,11 +35,19 @@ class Prepared:
     notes: tuple[str, ...]
 
 
-def prepare(path: Path, benchmark: Benchmark, precision: str, folder: Path) -> Prepared:
+def prepare(
+    path: Path,
+    benchmark: Benchmark,
+    precision: str,
+    folder: Path,
+    calibration: Path | None = None,
+) -> Prepared:
     """Check a model against its benchmark, and rewrite it where TensorRT needs it.
 
     Args:
-        precision: "as-is", or "fp16" to convert a float32 model.
+        precision: one of `plan.PRECISIONS`: "as-is", or what must run; a float32 model is then
+            converted, for "int8" and "fp8" by a calibration cache.
+        calibration: a calibration cache.
         folder: where a rewritten model is kept, named by its digest.
 
     Raises:
@@ -47,7 +55,7 @@ def prepare(path: Path, benchmark: Benchmark, precision: str, folder: Path) -> P
     """
     import onnx
 
-    from runner.backends.trt.int8 import is_quantized, to_symmetric
+    from runner.backends.trt.int8 import is_quantized
 
     try:
         model = onnx.load(str(path))
@@ -62,19 +70,13 @@ def prepare(path: Path, benchmark: Benchmark, precision: str, folder: Path) -> P
         ) from error
     fixed = check_signature(model, benchmark, path)
     whole = has_free_rows(model)
-    notes: list[str] = []
-    quantized = is_quantized(model)
-    if precision == "fp16":
-        from runner.backends.trt.fp16 import to_fp16
-
-        if quantized:
-            raise BackendError(
-                f"{path}: found a quantised model; asked for precision fp16, which is made from "
-                "a float32 one. Name that with the model option, or leave the precision as-is."
-            )
-        notes = ["Converted from float32 to float16.", *to_fp16(model)]
-    elif quantized:
-        notes = to_symmetric(model)
+    held = held_precision(model)
+    if calibration is not None and (precision not in ("int8", "fp8") or is_quantized(model)):
+        raise BackendError(
+            f"{calibration}: a calibration cache is for precision int8 or fp8 of a float32 model; "
+            f"found precision {precision} and a model in {held}."
+        )
+    notes = _made(model, held, precision, path, calibration)
     kept = path
     if notes:
         data = model.SerializeToString() if model.ByteSize() < ONE_FILE else b""
@@ -87,7 +89,7 @@ def prepare(path: Path, benchmark: Benchmark, precision: str, folder: Path) -> P
         sha256=file_digest(kept),
         fixed_batch=fixed,
         whole=whole,
-        precision="int8" if quantized else "fp16" if _holds_half(model) else "fp32",
+        precision=held_precision(model),
         notes=tuple(notes),
     )
 
@@ -182,7 +184,45 @@ def _add(digest: Any, path: Path) -> None:
             digest.update(block)
 
 
-def _holds_half(model: Any) -> bool:
+def held_precision(model: Any) -> str:
+    """What a model runs in: "fp8" or "int8" where it is quantised, else the type of its weights."""
     from onnx import TensorProto
 
-    return any(weight.data_type == TensorProto.FLOAT16 for weight in model.graph.initializer)
+    from runner.backends.trt.int8 import is_fp8, is_quantized
+
+    if is_quantized(model):
+        return "fp8" if is_fp8(model) else "int8"
+    types = {weight.data_type for weight in model.graph.initializer}
+    if TensorProto.FLOAT16 in types:
+        return "fp16"
+    return "bf16" if TensorProto.BFLOAT16 in types else "fp32"
+
+
+def _made(model: Any, held: str, wanted: str, path: Path, calibration: Path | None) -> list[str]:
+    """Turn a model into what is wanted, in place; what was done, in sentences."""
+    from runner.backends.trt.int8 import to_symmetric
+
+    wanted = {"tf32": "fp32", "as-is": held}.get(wanted, wanted)
+    if held in ("int8", "fp8") and wanted == held:
+        return to_symmetric(model)
+    if held == wanted:
+        return []
+    if held != "fp32":
+        raise BackendError(
+            f"{path}: found a model in {held}; expected {wanted}, which is made from a float32 "
+            "model. Name that with the model option, or leave the precision as-is."
+        )
+    if wanted in ("fp16", "bf16"):
+        from runner.backends.trt.fp16 import to_bf16, to_fp16
+
+        convert, name = {"fp16": (to_fp16, "float16"), "bf16": (to_bf16, "bfloat16")}[wanted]
+        return [f"Converted from float32 to {name}.", *convert(model)]
+    if calibration is None:
+        raise BackendError(
+            f"{path}: found a float32 model; expected {wanted}. Give a quantised model in QDQ form "
+            "(assay quantize, onnxruntime.quantization or ModelOpt), or a calibration cache of "
+            "this one with the option calibration."
+        )
+    from runner.backends.trt.calibration import insert, read_cache
+
+    return insert(model, read_cache(calibration), wanted)

@@ -201,7 +201,7 @@ class Pipeline:
                 self.graph_note = "the engine has outputs whose size is known only afterwards"
             sizes = profiles
             if self._graphs and plan.fixed_batch is None:
-                sizes = tuple(sorted({*profiles, *graph_sizes(plan.most)}))
+                sizes = tuple(sorted({*profiles, *map(plan.executed, graph_sizes(plan.most))}))
             for size in sizes:
                 shapes = {port.name: port.at(size, plan.longest) for port in self.session.inputs}
                 views = self._views(slot, shapes, size)

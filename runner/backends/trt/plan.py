@@ -23,9 +23,9 @@ ITEM_BYTES = {
     "int32": 4,
     "int64": 8,
 }
-PRECISIONS = ("as-is", "fp16")
+PRECISIONS = ("as-is", "fp32", "tf32", "fp16", "bf16", "int8", "fp8")
 # Changes when the meaning of a stored engine changes, so that older ones are built again.
-KEY_FORMAT = 1
+KEY_FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,7 @@ class EnginePlan:
         fixed_batch: the batch the model was exported with; None where it is dynamic.
         longest: greatest length of dimensions that are neither fixed nor the batch.
         tf32: float32 may be multiplied with 10 bits of mantissa, as TensorRT does by itself.
+        sparsity: weights of which two in four are zero may use the tensor cores' sparse path.
         whole: batches must not be cut up: an output is not one row for each sample, or a
             dimension beside the batch is open.
     """
@@ -103,11 +104,12 @@ class EnginePlan:
     tf32: bool
     workspace_mib: int
     optimization_level: int
+    sparsity: bool = False
 
     @property
     def most(self) -> int:
         """Most samples in one execution."""
-        return self.profiles[-1].most
+        return max(profile.most for profile in self.profiles)
 
     def profile_for(self, count: int) -> int:
         """Index of the tightest profile that takes `count` samples.
@@ -115,17 +117,26 @@ class EnginePlan:
         Raises:
             InferenceError: none does.
         """
-        for index, profile in enumerate(self.profiles):
-            if count <= profile.most:
-                return index
+        fitting = [
+            (profile.most, index)
+            for index, profile in enumerate(self.profiles)
+            if profile.least <= count <= profile.most
+        ]
+        if fitting:
+            return min(fitting)[1]
         raise InferenceError(
             f"found a batch of {count} samples, which cannot be cut up; the engine takes "
             f"{self.most}. Raise the option max_batch."
         )
 
     def executed(self, count: int) -> int:
-        """Samples that run where `count` are wanted: a fixed batch is filled up."""
-        return self.fixed_batch or count
+        """Samples that run where `count` are wanted: a fixed batch is filled up, and so is one
+        that is smaller than a given plan takes."""
+        if self.fixed_batch is not None:
+            return self.fixed_batch
+        if any(profile.least <= count <= profile.most for profile in self.profiles):
+            return count
+        return min((p.least for p in self.profiles if p.least > count), default=count)
 
 
 def ports(tensors: Sequence[Tensor]) -> tuple[Port, ...]:
@@ -188,6 +199,7 @@ def make_plan(
     tf32: bool,
     workspace_mib: int,
     optimization_level: int,
+    sparsity: bool = False,
 ) -> EnginePlan:
     """The plan of a benchmark: one profile for each batch size that the scenarios send.
 
@@ -218,11 +230,18 @@ def make_plan(
         tf32=tf32,
         workspace_mib=workspace_mib,
         optimization_level=optimization_level,
+        sparsity=sparsity,
     )
 
 
 def engine_facts(
-    plan: EnginePlan, *, model_sha256: str, tensorrt: str, device: str, capability: str
+    plan: EnginePlan,
+    *,
+    model_sha256: str,
+    tensorrt: str,
+    device: str,
+    capability: str,
+    driver: str,
 ) -> dict[str, Any]:
     """All that an engine depends on, as JSON values: equal facts, interchangeable engines."""
     content = asdict(plan)
@@ -232,8 +251,10 @@ def engine_facts(
         "TensorRT": tensorrt,
         "device": device,
         "compute capability": capability,
+        "driver": driver,
         "precision": content["precision"],
         "TF32": content["tf32"],
+        "sparsity": content["sparsity"],
         "workspace MiB": content["workspace_mib"],
         "optimization level": content["optimization_level"],
         "shapes": {

@@ -13,7 +13,7 @@ from runner.backends.trt.api import (
     TensorRtApi,
 )
 from runner.backends.trt.memory import Memory
-from runner.backends.trt.plan import EnginePlan, Port
+from runner.backends.trt.plan import EnginePlan, Port, Profile
 from runner.errors import BackendError, InferenceError
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -57,6 +57,54 @@ class Session(Protocol):
     def close(self) -> None: ...
 
 
+def profiles_of(
+    trt: TensorRtApi, messages: Messages, engine: bytes, inputs: Sequence[Port]
+) -> tuple[tuple[Profile, ...], int | None, int]:
+    """Batch sizes of a plan that was made elsewhere: profiles, fixed batch or None, longest.
+
+    Raises:
+        BackendError: TensorRT does not take the plan, or it lacks an input.
+    """
+    trt.init_libnvinfer_plugins(messages.logger, "")
+    runtime = trt.Runtime(messages.logger)
+    loaded = runtime.deserialize_cuda_engine(engine)
+    if loaded is None:
+        raise BackendError(
+            f"TensorRT {trt.__version__} does not take the plan: {messages.last_errors()}. A plan "
+            "runs with the TensorRT version and on the GPU that it was built with."
+        )
+    names = {loaded.get_tensor_name(index) for index in range(loaded.num_io_tensors)}
+    ports = [port for port in inputs if port.name in names and port.batch_axis is not None]
+    if not ports:
+        raise BackendError(
+            f"found a plan with the tensors {', '.join(sorted(names))}; expected the inputs "
+            f"{', '.join(port.name for port in inputs)}."
+        )
+    profiles, fixed, longest = [], None, 1
+    for port in ports:
+        axis = port.batch_axis
+        assert axis is not None
+        shape = tuple(loaded.get_tensor_shape(port.name))
+        if axis < len(shape) and shape[axis] != -1:
+            fixed = int(shape[axis])
+    if fixed is not None:
+        return (Profile(fixed, fixed, fixed),), fixed, longest
+    for index in range(loaded.num_optimization_profiles):
+        bounds = []
+        for port in ports:
+            least, best, most = (
+                tuple(dims) for dims in loaded.get_tensor_profile_shape(port.name, index)
+            )
+            axis = port.batch_axis
+            assert axis is not None
+            bounds.append((least[axis], best[axis], most[axis]))
+            lengths = [n for k, n in enumerate(most) if port.shape[k] is None and k != axis]
+            longest = max([longest, *lengths])
+        low, high = max(b[0] for b in bounds), min(b[2] for b in bounds)
+        profiles.append(Profile(low, min(max(bounds[0][1], low), high), high))
+    return tuple(profiles), None, longest
+
+
 class EngineSession:
     """A deserialised engine on the current device.
 
@@ -92,6 +140,7 @@ class EngineSession:
         types = {
             "float32": trt.DataType.FLOAT,
             "float16": trt.DataType.HALF,
+            "bfloat16": trt.DataType.BF16,
             "int8": trt.DataType.INT8,
             "uint8": trt.DataType.UINT8,
             "int32": trt.DataType.INT32,
@@ -163,6 +212,12 @@ class EngineSession:
             )
         self._memory.synchronize(stream)
         return _Execution(self, context, self.plan.profiles[profile].most)
+
+    def layers(self) -> str:
+        """What TensorRT tells of the engine's layers, as JSON."""
+        assert self._engine is not None
+        inspector = self._engine.create_engine_inspector()
+        return inspector.get_engine_information(self.trt.LayerInformationFormat.JSON)
 
     def failed(self, what: str) -> InferenceError:
         return InferenceError(f"TensorRT {what}: {self._messages.last_errors()}.")

@@ -64,8 +64,11 @@ class Module:
         self.build_fails = False
         self.ILogger, self.IProgressMonitor = ILogger, IProgressMonitor
         self.IOutputAllocator = IOutputAllocator
-        self.DataType = enum.Enum("DataType", "FLOAT HALF INT8 UINT8 INT32 INT64 BOOL")
-        self.BuilderFlag = enum.Enum("BuilderFlag", "TF32")
+        self.DataType = enum.Enum("DataType", "FLOAT HALF BF16 FP8 INT8 UINT8 INT32 INT64 BOOL")
+        self.flags: list[str] = []
+        self.BuilderFlag = enum.Enum("BuilderFlag", "TF32 SPARSE_WEIGHTS")
+        self.ProfilingVerbosity = enum.Enum("ProfilingVerbosity", "LAYER_NAMES_ONLY DETAILED NONE")
+        self.LayerInformationFormat = enum.Enum("LayerInformationFormat", "ONELINE JSON")
         self.MemoryPoolType = enum.Enum("MemoryPoolType", "WORKSPACE")
         self.NetworkDefinitionCreationFlag = enum.IntEnum(
             "NetworkDefinitionCreationFlag", {"STRONGLY_TYPED": 1}
@@ -118,9 +121,12 @@ class OnnxParser:
             if node.op_type in ("DynamicQuantizeLinear", "MatMulInteger"):
                 self.errors.append(f"no importer for {node.op_type}")
             if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
-                if weights[node.input[2]].any():
+                if weights[node.input[2]].astype(np.float32).any():
                     self.errors.append("only symmetric quantization is supported")
-                if node.input[0] in weights and weights[node.input[0]].dtype != np.int8:
+                if node.input[0] in weights and str(weights[node.input[0]].dtype) not in (
+                    "int8",
+                    "float8_e4m3fn",
+                ):
                     self.errors.append("only INT8 can be dequantized")
         self.network.model = model
         return not self.errors
@@ -140,6 +146,7 @@ class Profile:
 class Config:
     builder_optimization_level = 3
     progress_monitor: Any = None
+    profiling_verbosity: Any = None
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -160,6 +167,9 @@ class Config:
     def set_timing_cache(self, cache: Any, ignore_mismatch: bool) -> bool:
         self.cache = cache
         return True
+
+    def set_flag(self, flag: Any) -> None:
+        self.module.flags.append(flag.name)
 
     def clear_flag(self, flag: Any) -> None:
         self.module.cleared.append(flag.name)
@@ -195,6 +205,7 @@ class Builder:
         if self.module.build_fails:
             self.logger.log(ILogger.Severity.ERROR, "no implementation for node x")
             return None
+        assert config.profiling_verbosity.name == "DETAILED"
         self.module.builds += 1
         header = {
             "version": self.module.__version__,
@@ -228,6 +239,7 @@ class Engine:
         assert module.memory is not None
         self.memory = module.memory
         self.profiles = profiles
+        self.model = model
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
@@ -260,6 +272,30 @@ class Engine:
         return tuple(n if isinstance(n, int) else -1 for n in shape)
 
     device_memory_size_v2 = 4096
+
+    def get_tensor_profile_shape(self, name: str, profile: int) -> list[Any]:
+        return list(self.profiles[profile][name])
+
+    def create_engine_inspector(self) -> Any:
+        """Layers in TensorRT's words, of the ONNX nodes that have weights."""
+        words = {
+            onnx.TensorProto.FLOAT: "Row major linear FP32 format",
+            onnx.TensorProto.FLOAT16: "Two wide channel vectorized row major FP16 format",
+            onnx.TensorProto.INT8: "Thirty-two wide channel vectorized row major Int8 format",
+        }
+        graph = onnx.load_from_string(self.model).graph
+        types = {w.name: words.get(w.data_type, "") for w in graph.initializer}
+        layers = [
+            {
+                "Name": node.output[0],
+                "LayerType": node.op_type,
+                "Inputs": [{"Name": n, "Format/Datatype": types.get(n, "")} for n in node.input],
+                "Outputs": [],
+            }
+            for node in graph.node
+            if node.op_type in ("Conv", "MatMul", "Gemm", "DequantizeLinear")
+        ]
+        return SimpleNamespace(get_engine_information=lambda form: json.dumps({"Layers": layers}))
 
     def create_execution_context(self, strategy: Any) -> Context:
         assert strategy.name == "USER_MANAGED"
@@ -380,6 +416,7 @@ class FakeTensorRT(TensorRT):
     def __init__(self, gpus: int = 1, version: str = "11.4.0.106", **options: Any) -> None:
         super().__init__(**options)
         self.gpus = gpus
+        self.driver = "570.86.15"
         self.module = Module(version)
         self.opened: list[HostMemory] = []
 
@@ -388,6 +425,9 @@ class FakeTensorRT(TensorRT):
 
     def _count(self) -> int:
         return self.gpus
+
+    def _driver(self) -> str:
+        return self.driver
 
     def _open(self, device: int) -> Memory:
         memory = Device(self.module, device)

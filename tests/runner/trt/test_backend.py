@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from runner.backends import make_backend, open_backend, preflight
@@ -14,6 +17,7 @@ from runner.backends.onnxrt import OnnxRuntime
 from runner.backends.trt.api import load_tensorrt, messages_of, version_tuple
 from runner.backends.trt.backend import TensorRT
 from runner.backends.trt.builder import build
+from runner.backends.trt.calibration import cache_text, scales_of
 from runner.backends.trt.memory import HostMemory
 from runner.backends.trt.plan import EnginePlan, make_plan
 from runner.benchmarks import open_benchmark
@@ -145,6 +149,108 @@ def test_other_precisions_stay_accurate(cache: Path, precision: str, model: str)
     assert right.mean() > 0.99
 
 
+def calibrated(folder: Path) -> Path:
+    """A calibration cache of the digits model, by its quantised twin's scales."""
+    place = folder / "digits.cache"
+    place.write_text(cache_text(scales_of(onnx.load(str(DIGITS.models["int8"])))))
+    return place
+
+
+def test_int8_by_a_calibration_cache(cache: Path, tmp_path: Path) -> None:
+    backend = loaded(cache, precision="int8", calibration=str(calibrated(tmp_path)))
+    (seen,) = backend.infer(DATA.load(range(500)), range(500))
+    assert (seen.argmax(1) == reference(500).argmax(1)).mean() > 0.98
+    assert "int8 model" in backend.framework and "by the calibration cache" in backend.framework
+    assert "int8" in backend.layers
+    (layers,) = cache.glob("*.layers.tsv")
+    assert layers.read_text().startswith("layer\tkind\tprecision\tinputs\toutputs\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "model", "text"),
+    [
+        ({"precision": "int8"}, "fp32", "found a float32 model; expected int8. Give a quantised"),
+        ({"precision": "fp8"}, "int8", "found a model in int8; expected fp8"),
+        ({"precision": "fp32"}, "int8", "found a model in int8; expected fp32"),
+        ({"precision": "bf16"}, "int8", "found a model in int8; expected bf16"),
+        ({"calibration": "x.cache"}, "fp32", "is for precision int8 or fp8 of a float32 model"),
+        (
+            {"precision": "int8", "calibration": "x.cache"},
+            "fp32",
+            "cannot be read as a calibration",
+        ),
+    ],
+)
+def test_precisions_that_cannot_be_had(
+    options: dict[str, Any], model: str, text: str, cache: Path
+) -> None:
+    with pytest.raises(BackendError, match=text):
+        loaded(cache, DIGITS.models[model], **options)
+
+
+def test_flags_of_the_builder(cache: Path) -> None:
+    assert loaded(cache, precision="tf32").module.cleared == []
+    assert loaded(cache, precision="fp32").module.cleared == ["TF32"]
+    sparse = loaded(cache, sparsity=True)
+    assert sparse.module.flags == ["SPARSE_WEIGHTS"] and "sparse weights" in sparse.framework
+
+
+def test_another_driver_gets_another_engine(cache: Path) -> None:
+    loaded(cache)
+    backend = FakeTensorRT(cache=str(cache))
+    backend.driver = "580.65.06"
+    backend.load(DIGITS, FP32, DATA)
+    assert backend.module.builds == 1
+    assert "driver was '570.86.15', is '580.65.06'" in backend.notes[0]
+
+
+# --- a plan from elsewhere -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def plan_file(cache: Path, tmp_path: Path) -> Path:
+    loaded(cache, max_batch=16)
+    (engine,) = cache.glob("*.engine")
+    return engine.rename(tmp_path / "digits.plan")
+
+
+@pytest.mark.parametrize("model", [FP32, None])
+def test_a_given_plan_runs_as_its_profiles_say(
+    cache: Path, plan_file: Path, model: Path | None
+) -> None:
+    backend = FakeTensorRT(cache=str(cache), engine=str(plan_file))
+    backend.load(DIGITS, model, DATA)
+    assert backend.module.builds == 0 and backend.batch_size == 16
+    (seen,) = backend.infer(DATA.load(range(300)), range(300))
+    assert np.allclose(seen, reference(300), rtol=1e-3, atol=1e-4)
+    assert "plan built elsewhere" in backend.framework
+    assert hashlib.sha256(plan_file.read_bytes()).hexdigest() in backend.framework
+    assert "shows in its accuracy alone" in backend.notes[0]
+
+
+def test_a_plan_that_does_not_suit_is_refused(cache: Path, plan_file: Path, tmp_path: Path) -> None:
+    def refuses(
+        text: str, *, batch: int | None = None, benchmark: Any = DIGITS, **options: Any
+    ) -> None:
+        backend = FakeTensorRT(**{"cache": str(cache), "engine": str(plan_file), **options})
+        backend.batch_size = batch
+        with pytest.raises(BackendError, match=text):
+            backend.load(benchmark, FP32, DATA)
+        assert all(memory.live == {} for memory in backend.opened)
+
+    refuses("found a plan for batches of up to 16; expected 17", batch=17)
+    refuses("does not take the plan: built by another version.*runs with the TensorRT version",
+            version="10.16.1.11")  # fmt: skip
+    refuses("a plan was built with its precision", precision="fp16")
+    refuses("cannot be read .*trtexec --saveEngine", engine=str(tmp_path / "none"))
+    (tmp_path / "empty").touch()
+    refuses("found an empty file", engine=str(tmp_path / "empty"))
+    refuses("found a plan with the tensors image, .*; expected the inputs", benchmark=replace(
+        DIGITS, inputs=(replace(DIGITS.inputs[0], name="pixels"),)))  # fmt: skip
+    refuses("found the engine's tensor 'image'", benchmark=replace(
+        DIGITS, inputs=(replace(DIGITS.inputs[0], shape=(None, 1, 9, 9)),)))  # fmt: skip
+
+
 def test_progress_is_told_and_the_build_can_be_ended(cache: Path) -> None:
     lines: list[str] = []
     backend = FakeTensorRT(cache=str(cache))
@@ -250,7 +356,8 @@ def test_an_output_that_outgrows_its_room_is_told(
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"precision": "int4"}, "found precision='int4'; asked for as-is or fp16"),
+        ({"precision": "int4"}, "found precision='int4'; asked for as-is, fp32, tf32, fp16"),
+        ({"precision": "fp16", "tf32": True}, "found tf32=True"),
         ({"memory": "cupy"}, "found memory='cupy'"),
         ({"samples": "disk"}, "found samples='disk'; asked for pinned, device, pageable"),
         ({"streams": 0}, "found streams=0; asked for 1 to 16"),

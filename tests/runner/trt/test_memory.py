@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
 import threading
 from types import ModuleType, SimpleNamespace
@@ -15,6 +16,7 @@ from runner.backends.trt import memory as trt_memory
 from runner.backends.trt.memory import (
     BindingsMemory,
     HostMemory,
+    Memory,
     PyCudaMemory,
     device_count,
     open_memory,
@@ -431,6 +433,54 @@ def test_a_failed_driver_call_is_told(driver: Driver) -> None:
     driver.mem_alloc = lambda nbytes: (_ for _ in ()).throw(driver.MemoryError("full"))  # type: ignore[method-assign]
     with pytest.raises(BackendError, match="The GPU's memory is full"):
         memory.alloc(1)
+
+
+# --- what both must do -------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["cuda-bindings", "pycuda"])
+def either(request: pytest.FixtureRequest) -> Any:
+    """Each library, and whoever says what it still holds."""
+    name = {"cuda-bindings": "runtime", "pycuda": "driver"}[request.param]
+    made = request.getfixturevalue(name)
+    return open_memory(request.param, 0), made
+
+
+def test_both_libraries_keep_one_contract(either: Any) -> None:
+    memory, made = either
+    assert memory.name in ("cuda-bindings", "pycuda")
+    wanted = {name for name in vars(Memory) if not name.startswith("_")} | {"name", "facts"}
+    assert len(wanted) >= 18 and wanted <= set(dir(memory))
+    memory.activate()
+    stream, copies, event = memory.stream(), memory.stream(), memory.event()
+    source, target = memory.pinned(64), memory.pinned(64)
+    source[:] = np.arange(64)
+    target[:] = 0
+    first, second = memory.alloc(64), memory.alloc(64)
+    memory.h2d(first, source, copies)
+    memory.record(event, copies)
+    memory.after(stream, event)
+    memory.d2d(second + 16, first, 32, stream)
+    memory.d2d(second, first + 32, 16, stream)
+    memory.d2h(target[:48], second, stream)
+    memory.record(event, stream)
+    memory.wait(event)
+    assert target.tolist() == [*range(32, 48), *range(32), *[0] * 16]
+    graph = memory.capture(stream, lambda: memory.d2h(target, first, stream))
+    memory.launch(graph, stream)
+    memory.synchronize(stream)
+    assert target.tolist() == list(range(64))
+    assert isinstance(memory.handle(stream), int) and memory.free_bytes() > 0
+    facts = memory.facts
+    assert facts.name.startswith("NVIDIA") and facts.multiprocessors > 0
+    assert facts.memory_bytes > 1 << 30 and re.fullmatch(r"\d+\.\d+", facts.capability)
+    assert re.fullmatch(r"\d+\.\d+", facts.cuda)
+    for address in (first, second):
+        memory.free(address)
+    memory.unpin(source)
+    memory.unpin(target)
+    memory.close()
+    assert made.kept == {}
 
 
 # --- the choice --------------------------------------------------------------------------------

@@ -100,7 +100,7 @@ def test_files_that_are_no_models_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_quantised_model_is_not_made_fp16(tmp_path: Path) -> None:
-    with pytest.raises(BackendError, match="found a quantised model; asked for precision fp16"):
+    with pytest.raises(BackendError, match="found a model in int8; expected fp16"):
         prepare(DIGITS.models["int8"], DIGITS, "fp16", tmp_path)
 
 

@@ -49,6 +49,13 @@ def test_one_profile_for_each_batch_that_is_sent() -> None:
         made.profile_for(126)
 
 
+def test_a_given_plan_s_profiles_may_begin_above_one_and_come_in_any_order() -> None:
+    made = replace(plan(), profiles=(Profile(16, 32, 64), Profile(4, 8, 8)))
+    assert made.most == 64
+    assert [made.executed(n) for n in (1, 4, 9, 16, 40)] == [4, 4, 16, 16, 40]
+    assert [made.profile_for(n) for n in (4, 8, 16, 64)] == [1, 1, 0, 0]
+
+
 def test_max_batch_bounds_every_profile() -> None:
     assert [p.most for p in plan(max_batch=4).profiles] == [1, 4]
     assert [p.most for p in plan(max_batch=1).profiles] == [1]
@@ -96,6 +103,7 @@ def facts(made: EnginePlan | None = None, **more: str) -> dict[str, object]:
         "tensorrt": "11.4.0.106",
         "device": "NVIDIA H200",
         "capability": "9.0",
+        "driver": "570.86.15",
     }
     return engine_facts(made or plan(), **{**values, **more})
 
@@ -107,6 +115,8 @@ def facts(made: EnginePlan | None = None, **more: str) -> dict[str, object]:
         facts(tensorrt="10.16.1.11"),
         facts(device="NVIDIA L4"),
         facts(capability="8.9"),
+        facts(driver="580.65.06"),
+        facts(plan(sparsity=True)),
         facts(plan(precision="fp16")),
         facts(plan(tf32=True)),
         facts(plan(max_batch=64)),
