@@ -157,6 +157,7 @@ def _parser(command: str | None = None) -> argparse.ArgumentParser:
         "prepare": _prepare_parser,
         "fix": _fix_parser,
         "pack": _pack_parser,
+        "final-report": _final_report_parser,
         "new": _new_parser,
         "compliance": _compliance_parser,
         "serve": _serve_parser,
@@ -1063,6 +1064,32 @@ def _fix(options: argparse.Namespace) -> int:
     from assay.preparing import fix
 
     return fix(options, _write, _say)
+
+
+def _final_report_parser(commands: Any) -> None:
+    from assay.prepare_parser import add_final_report_options
+
+    final = commands.add_parser(
+        "final-report", allow_abbrev=False,
+        help="the results workbook of a round, from one or several saved reports",
+    )  # fmt: skip
+    add_final_report_options(final)
+    final.set_defaults(handler=_final_report)
+
+
+def _final_report(options: argparse.Namespace) -> int:
+    from reports import ReportError, render
+    from reports.joined import joined
+
+    try:
+        report = joined([(str(path), _saved(path)) for path in options.reports])
+        book = render(report, "xlsx", ids_file=options.ids, repository=options.repository)
+    except ReportError as error:
+        raise Usage(str(error)) from error
+    _write_to(options.output, book)
+    s = report.summary
+    _say(f"assay: {options.output}: {s.valid} valid results; {s.invalid} invalid ones left out")
+    return EXIT_OK
 
 
 # --- run and demo ------------------------------------------------------------------------------

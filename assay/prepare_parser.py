@@ -143,3 +143,25 @@ def add_fix_options(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="restore what a fix changed, from its undo folder",
     )
+
+
+def add_final_report_options(parser: argparse.ArgumentParser) -> None:
+    """What ``assay final-report`` takes."""
+    parser.description = (
+        "Write the workbook of a round: a sheet for each category and division, and for power; a row for "
+        "each system, a column for each benchmark, scenario and unit. Every valid result is in exactly one "
+        "cell; two for one cell, or one result in two reports, are an error."
+    )
+    parser.add_argument(
+        "reports", type=Path, nargs="+", metavar="REPORT.json",
+        help="from assay check TREE --output REPORT.json",
+    )  # fmt: skip
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="the .xlsx file")
+    parser.add_argument(
+        "--ids", type=Path, metavar="FILE",
+        help="JSON file of the systems' IDs: read, and written with those of new systems",
+    )  # fmt: skip
+    parser.add_argument(
+        "--repository", metavar="URL",
+        help="address of the published tree, for the links of Details and Code",
+    )  # fmt: skip

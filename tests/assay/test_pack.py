@@ -151,10 +151,14 @@ def test_refused(grow: Grow, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
-def test_encrypted_by_openssl(grow: Grow, tmp_path: Path) -> None:
+def test_encrypted_by_openssl(
+    grow: Grow, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     tree, out, secret = tree_of(grow), tmp_path / "s.tar.gz", tmp_path / "secret"
     secret.write_text("correct horse\n")
     assert _packed(tree, out, "--openssl-passphrase", str(secret)) == 0
+    whole = Path(f"{out}.enc").read_bytes()
+    assert f"SHA-1 {hashlib.sha1(whole).hexdigest()}" in capsys.readouterr().out
     plain = subprocess.run(
         ["openssl", "enc", "-d", "-aes-256-cbc", "-pbkdf2", "-iter", "600000", "-md", "sha256",
          "-pass", f"file:{secret}", "-in", f"{out}.enc"],
