@@ -11,13 +11,14 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 import msgspec
 
+from checker import loadgen_keys as keys
 from checker import metrics
 from checker.audit.evidence import PERCENTS
 from checker.consistency import exact_tokens_per_sample
@@ -53,7 +54,8 @@ class RunTrace(msgspec.Struct):
     digest: SHA-256 of the log; content: digest of its records without times and process numbers
     (JSON logs of performance runs); triple: mean and longest latency and query count;
     process: pid, date and power_begin; began, ended:
-    seconds since 1970, in the zone the log takes for UTC; sources: SHA-1 of LoadGen's core files;
+    seconds since 1970, in the zone the log takes for UTC; built, committed: LoadGen, likewise;
+    sources: SHA-1 of LoadGen's core files;
     places: key -> (source file, source line, log line); lines: where some keys stand in the log.
     latencies: mean, greatest and six percentiles in ns, where all are there. mark, identity: what
     P149 and C124 tell a log by. contradictions: ids of rules that found an error in the log.
@@ -85,6 +87,9 @@ class RunTrace(msgspec.Struct):
     latencies: tuple[float, ...] = ()
     mark: tuple[str, ...] | None = None
     identity: tuple[float | None, ...] | None = None
+    built: float | None = None
+    committed: float | None = None
+    equal_issue: bool | None = None
     contradictions: tuple[str, ...] = ()
 
     @property
@@ -219,8 +224,12 @@ def _run_trace(result: Result, kind: str, run: Run, detail: DetailLog) -> RunTra
         process=_process(detail) if mllog else None, began=began, ended=began + last if began is not None else None,
         version=run.loadgen_version, sut=detail.text("sut_name"), sources=core,
         places=_places(detail) if mllog and core else {},
-        lines={k: line for k in (*_TRIPLE, "test_datetime", "power_begin") if (line := detail.line(k))},
+        lines={k: line for k in (*_TRIPLE, "test_datetime", "power_begin",
+                          "loadgen_build_date_utc", "loadgen_file_sha1", keys.EQUAL_ISSUE) if (line := detail.line(k))},
         results=run.results, latencies=_latencies(detail),
+        built=_seconds(detail.text(keys.LOADGEN_BUILD_DATE)) if mllog else None,
+        committed=_seconds(detail.text(keys.LOADGEN_COMMIT_DATE)) if mllog else None,
+        equal_issue=detail.boolean(keys.EQUAL_ISSUE),
         mark=fingerprint.mark if fingerprint is not None else None,
         identity=(*triple, detail.number("result_min_latency_ns")) if None not in triple[:2] else None,
     )  # fmt: skip
@@ -379,6 +388,7 @@ class Field:
         self.runs = [run for one in traces for run in one.runs]
         self.results = [one.result for one in traces]
         self.old = old
+        self._wrong: dict[Any, list[RunTrace]] = {}
         for run in self.runs:
             run.field = self
         for result in self.results:
@@ -439,6 +449,36 @@ class Field:
         found: dict[Any, set[str]] = defaultdict(set)
         for one in self.results:
             found[one.tree, one.subject.submitter].add(one.subject.system or "")
+        return found
+
+    def first_of(
+        self, run: RunTrace, what: str, wrong: Callable[[RunTrace], bool]
+    ) -> list[RunTrace]:
+        """The runs of one system and kind that are wrong in one way, where this is the first; else []."""
+        key = (run.tree, run.division, run.owner, run.kind, what)
+        if key not in self._wrong:
+            members = self._of_kind.get(key[:4], [])
+            self._wrong[key] = sorted((r for r in members if wrong(r)), key=lambda r: r.path)
+        found = self._wrong[key]
+        return found if found and found[0] is run else []
+
+    @cached_property
+    def _of_kind(self) -> dict[Any, list[RunTrace]]:
+        return _grouped(self.runs, lambda run: (run.tree, run.division, run.owner, run.kind))
+
+    @cached_property
+    def submitted(self) -> dict[Any, RunTrace]:
+        """(tree, key of a result) -> its performance run."""
+        runs = (run for run in reversed(self.runs) if run.kind == "performance")
+        return {(run.tree, key): run for run in runs for key in run.results}
+
+    @cached_property
+    def commits(self) -> dict[Any, set[float]]:
+        """(tree, owner, date of a build) -> the commit dates that its logs state."""
+        found: dict[Any, set[float]] = defaultdict(set)
+        for run in self.runs:
+            if run.built is not None and run.committed is not None:
+                found[run.tree, run.owner, run.built].add(run.committed)
         return found
 
     @cached_property

@@ -1,7 +1,8 @@
 """``std::uniform_int_distribution`` and ``std::shuffle`` of the C++ standard libraries.
 
 The C++ standard fixes neither algorithm, so the order that one seed gives depends on the library
-that LoadGen was compiled with. Four are told apart here; published logs show three of them.
+that LoadGen was compiled with. Five are told apart here. Published logs show four; Microsoft's follows its
+published source.
 Every function takes a :class:`~checker.replay.mt19937.Stream` and uses up exactly the outputs that
 the C++ code would.
 """
@@ -31,6 +32,7 @@ class Library(Enum):
     GNU_7 = "libstdc++ 7 to 10"
     GNU_4 = "libstdc++ before 7"
     LLVM = "libc++"
+    MICROSOFT = "Microsoft's"
 
 
 def _accept(
@@ -43,6 +45,10 @@ def _accept(
         product = draws * ranges
         threshold = (np.uint64(_WORD) - ranges) % ranges
         return (product & _MASK) >= threshold, product >> _SHIFT
+    if library is Library.MICROSOFT:
+        # The remainder; draws of the last, incomplete round of values are dropped.
+        whole = (draws // ranges < _MASK // ranges) | (_MASK % ranges == ranges - np.uint64(1))
+        return whole, draws % ranges
     # Division: the range of the generator, 2**32 - 1 and not 2**32, is cut into equal buckets.
     scaling = _MASK // ranges
     return draws < ranges * scaling, draws // scaling
@@ -60,8 +66,8 @@ def uniform_integers(stream: Stream, bound: int, count: int, library: Library) -
     """
     if not 1 <= bound < _WORD:
         raise ValueError(f"a range of {bound} values cannot be drawn from one 32-bit output")
-    if library is Library.LLVM and bound == 1:
-        # libc++ alone notices that there is nothing to choose and leaves the generator as it is.
+    if bound == 1 and library in (Library.LLVM, Library.MICROSOFT):
+        # These two notice that there is nothing to choose and leave the generator as it is.
         return np.zeros(count, dtype=np.int64)
     parts: list[UInt64Array] = []
     missing = count
@@ -105,7 +111,7 @@ def uniform_integers_at(
 
 
 def _draw_each(stream: Stream, ranges: UInt64Array, library: Library) -> UInt64Array:
-    """One bounded draw for every range in turn, for the two families of libstdc++.
+    """One bounded draw for every range in turn, for the libraries that go through them upwards.
 
     A rejected output shifts all later ones by one place, so the draws are computed in stretches
     that assume no rejection, and each stretch is kept up to its first one.
@@ -132,7 +138,8 @@ def _gnu_targets(size: int, stream: Stream, library: Library) -> Int64Array:
     """For every place 1 … size-1, the earlier or same place it is swapped with."""
     if size < 2:
         return np.empty(0, dtype=np.int64)
-    if library is Library.GNU_4 or (_WORD - 1) // size < size:
+    one_each = library in (Library.GNU_4, Library.MICROSOFT)
+    if one_each or (_WORD - 1) // size < size:
         ranges = np.arange(2, size + 1, dtype=np.uint64)
         return _draw_each(stream, ranges, library).astype(np.int64)
     # Short sequences get two places from one draw over the product of both ranges; an even length

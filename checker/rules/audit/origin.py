@@ -5,82 +5,102 @@ from __future__ import annotations
 import datetime
 import functools
 from collections.abc import Iterator
+from typing import Any
 
-from checker.audit.evidence import Look, evidence
+from checker import loadgen_keys as keys
+from checker.audit.evidence import evidence, moment
 from checker.audit.lines import KNOWN_LINES
-from checker.audit.traces import CORE, Field, RunTrace
-from checker.model import AccuracyRun, ComplianceRun, PerformanceRun
-from checker.parse.detail import DetailLog
+from checker.audit.traces import Field, RunTrace
 from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
 from checker.rules.audit.found import (
     HOUR,
-    dated,
-    json_log,
     utc,
 )
-from checker.wording import shown
+from checker.wording import quantity, shown
 from schemas import round_names
 from schemas.load import load_round
 from schemas.round import Round
 
 
-def sources_of(detail: DetailLog) -> dict[str, str]:
-    """SHA-1 of LoadGen's core sources as the log states them; {} where it does not."""
-    value = detail.get("loadgen_file_sha1")
-    if not isinstance(value, dict):
-        return {}
-    return {name: str(value[name]) for name in CORE if name in value}
+def _together(runs: list[RunTrace]) -> dict[str, Any]:
+    """What a finding about several runs of one system and kind says: which, and how many."""
+    return {
+        "results": tuple(dict.fromkeys(key for run in runs for key in run.results)),
+        "count": len(runs),
+    }
 
 
-@rule("R116", WARNING, needs="detail")
-def same_sources(run: AccuracyRun | ComplianceRun, round: Round) -> Iterator[Problem]:
+def _also(runs: list[RunTrace]) -> str:
+    return f", and {quantity(len(runs) - 1, 'more log')} of the system" if len(runs) > 1 else ""
+
+
+@rule("R116", WARNING)
+def same_sources(run: RunTrace, round: Round, field: Field) -> Iterator[Problem]:
     """The run was made with the LoadGen sources and the order mode of the performance run.
+
+    One finding for a system and a kind of run.
 
     Why: runs of one result should come from one build.
     Fix: make all runs of a result with one LoadGen.
     Source: LoadGen: loadgen_file_sha1; inference_rules.adoc, "LoadGen".
     """
-    main = run.result.performance
-    detail = json_log(run)
-    if main is None or main.detail is None or not main.detail:
+    if run.kind in ("performance", "ranging") or run.text_format:
         raise NotJudged
-    mine, theirs = sources_of(detail), sources_of(main.detail)
-    other = [name for name in mine if name in theirs and mine[name] != theirs[name]]
-    if other:
-        name = other[0]
+
+    def submitted(one: RunTrace) -> RunTrace | None:
+        return next((field.submitted.get((one.tree, key)) for key in one.results), None)
+
+    def other_sources(one: RunTrace) -> list[str]:
+        main = submitted(one)
+        mine, theirs = dict(one.sources), dict(main.sources) if main is not None else {}
+        return [name for name in mine if name in theirs and mine[name] != theirs[name]]
+
+    def other_mode(one: RunTrace) -> bool:
+        main = submitted(one)
+        modes = one.equal_issue, main.equal_issue if main is not None else None
+        return one.kind == "accuracy" and None not in modes and modes[0] != modes[1]
+
+    runs = field.first_of(run, "sources", lambda one: bool(other_sources(one)))
+    main = submitted(run)
+    if runs and main is not None:
+        names = other_sources(run)
+        found, expected = dict(run.sources)[names[0]], dict(main.sources)[names[0]]
         yield Problem(
-            f"found SHA-1 {mine[name]} of LoadGen's {name[1:]}; expected {theirs[name]}, as in the "
-            f"performance run ({len(other)} of {len(mine)} core sources differ)",
-            path=run.detail_path,
-            line=detail.line("loadgen_file_sha1"),
-            found=mine[name],
-            required=theirs[name],
+            f"found SHA-1 {found} of LoadGen's {names[0][1:]}{_also(runs)}; expected {expected}, as in "
+            f"the performance run ({len(names)} of {len(run.sources)} core sources differ)",
+            path=run.path,
+            line=run.lines.get("loadgen_file_sha1"),
+            found=found,
+            required=expected,
             evidence=evidence(
                 "the core sources of both runs have the same SHA-1",
                 "moderate",
                 {
-                    "differing sources": ", ".join(n[1:] for n in other),
-                    "this run": run.loadgen_version,
-                    "performance run": main.loadgen_version,
+                    "differing sources": ", ".join(name[1:] for name in names),
+                    "this run": run.version,
+                    "performance run": main.version,
+                    "performance log": main.path,
                 },
-                {
-                    run.detail_path: detail.line("loadgen_file_sha1") or 0,
-                    main.detail_path: main.detail.line("loadgen_file_sha1") or 0,
-                },
+                {run.path: run.lines.get("loadgen_file_sha1", 0)},
             ),
+            **_together(runs),
         )
-    key = "effective_sample_concatenate_permutation"
-    ours, first = detail.boolean(key), main.detail.boolean(key)
-    if isinstance(run, AccuracyRun) and None not in (ours, first) and ours != first:
+    runs = field.first_of(run, "mode", other_mode)
+    if runs and main is not None:
+        key = keys.EQUAL_ISSUE
+        ours, theirs = shown(run.equal_issue), shown(main.equal_issue)
         yield Problem(
-            f"found {key} {shown(ours)}; expected {shown(first)}, as in the performance run",
-            path=run.detail_path,
-            line=detail.line(key),
-            found=ours,
-            required=first,
+            f"found {key} {ours}{_also(runs)}; expected {theirs}, as in the performance run",
+            path=run.path,
+            line=run.lines.get(key),
+            found=run.equal_issue,
+            required=main.equal_issue,
             evidence=evidence(
-                "one value in both runs", "moderate", {"this run": ours, "performance run": first}
+                "one value in both runs",
+                "moderate",
+                {"this run": run.equal_issue, "performance run": main.equal_issue},
             ),
+            **_together(runs),
         )
 
 
@@ -97,106 +117,140 @@ def _seeds_known_from(number: tuple[int, ...]) -> datetime.datetime | None:
     return _date(last.deadline) if last is not None else None
 
 
-@rule("R117", WARNING, needs="detail")
-def date_in_round(
-    run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
-) -> Iterator[Problem]:
+_DAY_S = 86_400.0
+
+
+@rule("R117", WARNING)
+def date_in_round(run: RunTrace, round: Round, field: Field) -> Iterator[Problem]:
     """The run's date lies between the round before and the publication of its own.
+
+    One finding for a system and a kind of run.
 
     Why: the round's seeds were not known before, and a published run was made before publication.
     Fix: use the log as LoadGen wrote it; set the system's clock before a run.
     Source: LoadGen: test_datetime; the round's dates.
     """
-    detail, when = dated(run)
     latest, earliest = _date(round.published), _seeds_known_from(round.number)
-    deadline = _date(round.deadline)
+    if run.began is None or run.kind == "ranging" or run.text_format:
+        raise NotJudged
     if not round.official or latest is None:
         raise NotJudged
-    day = when.date().isoformat()
-    wrong = None
-    if when > latest + datetime.timedelta(days=1):
+    first = earliest.timestamp() if earliest is not None else 0.0
+    last = latest.timestamp() + _DAY_S
+    runs = field.first_of(
+        run, "date", lambda one: one.began is not None and not first <= one.began <= last
+    )
+    if runs:
+        day = (moment(run.began) or "")[:10]
         wrong = f"after {round.name} was published on {latest.date().isoformat()}"
-    elif earliest is not None and when < earliest:
-        wrong = f"before the deadline of the round before, {earliest.date().isoformat()}"
-    if wrong:
+        if earliest is not None and run.began < first:
+            wrong = f"before the deadline of the round before, {earliest.date().isoformat()}"
+        deadline = _date(round.deadline)
         yield Problem(
-            f"found test_datetime {day}, {wrong}; expected a date within the round",
-            path=run.detail_path,
-            line=detail.line("test_datetime"),
+            f"found test_datetime {day}, {wrong}{_also(runs)}; expected a date within the round",
+            path=run.path,
+            line=run.lines.get("test_datetime"),
             found=day,
             required=f"{earliest.date().isoformat() if earliest else '…'} to {latest.date().isoformat()}",
             evidence=evidence(
                 "deadline of the round before <= test_datetime <= publication",
                 "high",
                 {
-                    "test_datetime": detail.text("test_datetime"),
+                    "test_datetime": moment(run.began),
                     "deadline": deadline.date().isoformat() if deadline else None,
                     "published": latest.date().isoformat(),
                 },
-                {"test_datetime": detail.line("test_datetime") or 0},
+                {"test_datetime": run.lines.get("test_datetime", 0)},
             ),
+            **_together(runs),
         )
 
 
-@rule("R118", WARNING, needs="detail")
-def run_after_build(
-    run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
-) -> Iterator[Problem]:
+_ZONES_S = 14 * HOUR
+"""Clocks that report local time as UTC are off by as much."""
+
+
+@rule("R118", WARNING)
+def run_after_build(run: RunTrace, round: Round, field: Field) -> Iterator[Problem]:
     """The run is not older than the LoadGen it was made with.
+
+    One finding for a system and a kind of run: it is mostly the clock of a system.
 
     Why: a program cannot run before it is built. Fourteen hours are allowed for clocks that
     report local time as UTC.
     Fix: use the log as LoadGen wrote it; set the system's clock before a run.
     Source: LoadGen: test_datetime and loadgen_build_date_utc.
     """
-    detail, when = dated(run)
-    built = utc(detail.text("loadgen_build_date_utc"))
-    if built is None:
+    if run.began is None or run.built is None or run.kind == "ranging":
         raise NotJudged
-    hours = (built - when).total_seconds() / HOUR
-    if hours > 14:
-        look = Look(detail)
-        look.text("test_datetime"), look.text("loadgen_build_date_utc")
+
+    def early(one: RunTrace) -> bool:
+        dates = one.built is not None and one.began is not None
+        return dates and (one.built or 0.0) - (one.began or 0.0) > _ZONES_S
+
+    runs = field.first_of(run, "build", early)
+    if runs:
+        hours = (run.built - run.began) / HOUR
         yield Problem(
-            f"found test_datetime {when.isoformat()}; expected it after LoadGen's build, which is "
-            f"{hours:,.1f} h later ({built.isoformat(timespec='seconds')})",
-            path=run.detail_path,
-            line=detail.line("test_datetime"),
-            found=when.isoformat(),
-            required=f">= {built.isoformat(timespec='seconds')}",
-            evidence=look.evidence("test_datetime >= loadgen_build_date_utc - 14 h", "high"),
+            f"found test_datetime {moment(run.began)}{_also(runs)}; expected it after LoadGen's build, "
+            f"which is {hours:,.1f} h later ({moment(run.built)})",
+            path=run.path,
+            line=run.lines.get("test_datetime"),
+            found=moment(run.began),
+            required=f">= {moment(run.built)}",
+            evidence=evidence(
+                "test_datetime >= loadgen_build_date_utc - 14 h",
+                "high",
+                {"test_datetime": moment(run.began), "loadgen_build_date_utc": moment(run.built)},
+                {key: run.lines.get(key, 0) for key in ("test_datetime", "loadgen_build_date_utc")},
+            ),
+            **_together(runs),
         )
 
 
-@rule("R119", ERROR, needs="detail")
-def build_after_commit(
-    run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
-) -> Iterator[Problem]:
+@rule("R119", WARNING, cases={"one build": ERROR})
+def build_after_commit(run: RunTrace, round: Round, field: Field) -> Iterator[Problem]:
     """LoadGen was not built before the commit it says it was built from.
+
+    One finding for a system and a kind of run: it is mostly the clock of the machine that built it.
+    Error where other logs of the very same build name another commit date.
 
     Why: a build cannot contain a later commit.
     Fix: use the log as LoadGen wrote it.
     Source: LoadGen: loadgen_build_date_utc and loadgen_git_commit_date.
     """
-    detail = json_log(run)
-    built = utc(detail.text("loadgen_build_date_utc"))
-    committed = utc(detail.text("loadgen_git_commit_date"))
-    if built is None or committed is None:
+    if run.built is None or run.committed is None or run.kind == "ranging":
         raise NotJudged
-    hours = (committed - built).total_seconds() / HOUR
-    if hours > 14:
-        look = Look(detail)
-        look.text("loadgen_build_date_utc"), look.text("loadgen_git_commit_date")
+
+    def early(one: RunTrace) -> bool:
+        dates = one.built is not None and one.committed is not None
+        return dates and (one.committed or 0.0) - (one.built or 0.0) > _ZONES_S
+
+    runs = field.first_of(run, "commit", early)
+    if runs:
+        hours = (run.committed - run.built) / HOUR
+        builds = field.commits[run.tree, run.owner, run.built]
         yield Problem(
-            f"found LoadGen built at {built.isoformat(timespec='seconds')}; expected it after its commit, "
-            f"which is {hours:,.1f} h later ({committed.isoformat()})",
-            path=run.detail_path,
-            line=detail.line("loadgen_build_date_utc"),
-            found=built.isoformat(timespec="seconds"),
-            required=f">= {committed.isoformat()}",
-            evidence=look.evidence(
-                "loadgen_build_date_utc >= loadgen_git_commit_date - 14 h", "high"
+            f"found LoadGen built at {moment(run.built)}{_also(runs)}; expected it after its commit, "
+            f"which is {hours:,.1f} h later ({moment(run.committed)})",
+            path=run.path,
+            line=run.lines.get("loadgen_build_date_utc"),
+            found=moment(run.built),
+            required=f">= {moment(run.committed)}",
+            case="one build" if len(builds) > 1 else None,
+            evidence=evidence(
+                "loadgen_build_date_utc >= loadgen_git_commit_date - 14 h",
+                "high",
+                {
+                    "loadgen_build_date_utc": moment(run.built),
+                    "loadgen_git_commit_date": moment(run.committed),
+                    "commit dates of that build": ", ".join(
+                        sorted(moment(b) or "" for b in builds)
+                    ),
+                },
+                {"loadgen_build_date_utc": run.lines.get("loadgen_build_date_utc", 0)},
             ),
+            **_together(runs),
         )
 
 

@@ -40,7 +40,8 @@ def loaded_set_replayed(
 
     Why: LoadGen shuffles the data set with the announced seed; the same seed gives the same set.
     Fix: use the detail log as LoadGen wrote it, and an unaltered LoadGen.
-    Source: LoadGen loadgen.cc: mt19937 and std::shuffle of libstdc++ (before and after 11) or libc++.
+    Source: LoadGen loadgen.cc: mt19937 and std::shuffle of libstdc++ (three versions), libc++ or
+    Microsoft's library.
     """
     detail = any_log(run)
     from checker.audit import replayed
@@ -66,7 +67,7 @@ def loaded_set_replayed(
             required=outcome.expected,
             evidence=look.evidence(
                 "loaded_qsl_set = the first samples of shuffle(0 … total - 1; mt19937(QSL seed)), under "
-                "each of three C++ libraries",
+                "each of five C++ libraries",
                 "certain",
                 compared=sum(map(len, replay.sets)),
             ),

@@ -49,6 +49,13 @@ def plain_uniform(draws: Draws, bound: int, library: Library) -> int:
         while product % 2**32 < (2**32 - bound) % bound:
             product = draws() * bound
         return product >> 32
+    if library is Library.MICROSOFT:
+        most = 2**32 - 1
+        while bound > 1:
+            value = draws()
+            if value // bound < most // bound or most % bound == bound - 1:
+                return value % bound
+        return 0
     scaling = (2**32 - 1) // bound
     value = draws()
     while value >= bound * scaling:
@@ -64,7 +71,8 @@ def plain_shuffle(items: list[int], draws: Draws, library: Library) -> None:
             items[place], items[other] = items[other], items[place]
         return
     place = 1
-    if library is not Library.GNU_4 and size and (2**32 - 1) // size >= size:
+    one_each = library in (Library.GNU_4, Library.MICROSOFT)
+    if not one_each and size and (2**32 - 1) // size >= size:
         if size % 2 == 0:
             other = plain_uniform(draws, 2, library)
             items[place], items[other] = items[other], items[place]
