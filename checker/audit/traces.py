@@ -126,7 +126,8 @@ class ResultTrace(msgspec.Struct):
     numbers of the performance run by key; accelerator, accelerators: of the whole system;
     description: digest of the system description without submitter, division and status.
     tokens: output tokens per sample of the performance run. answers: every accuracy log. named:
-    paths in the texts of its compliance tests; ran: the scenario that was run.
+    paths in the texts of its compliance tests; ran: the scenario that was run. precision: the data
+    types of the weights.
     """
 
     path: str
@@ -152,6 +153,7 @@ class ResultTrace(msgspec.Struct):
     answers: tuple[Answers, ...] = ()
     named: tuple[Named, ...] = ()
     ran: str | None = None
+    precision: str | None = None
 
     @property
     def division(self) -> str | None:
@@ -361,7 +363,15 @@ def _result_trace(result: Result) -> ResultTrace:
         tokens=exact_tokens_per_sample(detail) if detail is not None else None,
         answers=tuple(_answers(result)), named=tuple(_named(result)),
         ran=run.scenario if run is not None else None,
+        precision=_precision(result),
     )  # fmt: skip
+
+
+def _precision(result: Result) -> str | None:
+    """The data types of the weights, as the measurements state them, in one spelling."""
+    fields = result.measurements.fields if result.measurements is not None else {}
+    value = fields.get("weight_data_types")
+    return " ".join(value.lower().split()) if isinstance(value, str) and value.strip() else None
 
 
 def _part(device: Device | None) -> str | None:
@@ -496,18 +506,26 @@ class Field:
         )  # fmt: skip
 
     @cached_property
-    def by_accelerator(self) -> dict[Any, list[ResultTrace]]:
-        """Closed throughputs of one accelerator, benchmark, scenario and round."""
-        fit = [
-            one for one in self.results
-            if one.accelerator and one.accelerators and one.metric and one.metric > 0
-            and (one.unit or "").endswith("/s") and one.subject.division == "closed"
-            and one.inferred_from is None
-        ]  # fmt: skip
-        return _grouped(
-            fit,
-            lambda one: (one.round, one.accelerator, one.subject.benchmark, one.scenario, one.unit),
-        )
+    def comparable(self) -> dict[tuple[Any, ...], list[ResultTrace]]:
+        """Closed throughputs by what `peers_of` compares, from all alike to the accelerator alone."""
+        found: dict[tuple[Any, ...], list[ResultTrace]] = defaultdict(list)
+        for one in self.results:
+            throughput = one.metric and one.metric > 0 and (one.unit or "").endswith("/s")
+            if throughput and one.subject.division == "closed" and one.inferred_from is None:
+                for _, key in _kinds(one):
+                    found[key].append(one)
+        return found
+
+    def peers_of(self, result: ResultTrace) -> tuple[str, list[ResultTrace]]:
+        """The results, with this one, that it is compared with, and what they have in common.
+
+        The narrowest group with three submitters, [] where there is none.
+        """
+        for what, key in _kinds(result):
+            group = self.comparable.get(key, [])
+            if result in group and len({one.subject.submitter for one in group}) >= _SUBMITTERS:
+                return what, group
+        return "", []
 
     @cached_property
     def source_lines(self) -> dict[tuple[Any, str], dict[tuple[str, int], int]]:
@@ -547,6 +565,29 @@ class Field:
              row.scenario.lower()): row
             for row in self.old.results if row.metric is not None
         }  # fmt: skip
+
+
+_SUBMITTERS = 3
+"""Fewer submitters do not show what others reach."""
+
+
+def _kinds(one: ResultTrace) -> list[tuple[str, tuple[Any, ...]]]:
+    """What a result is compared by, from the narrowest group to the widest, with its key."""
+    if not one.accelerator or not one.accelerators:
+        return []
+    task = (one.round, one.scenario, one.unit, one.accelerator)
+    exact, model = one.subject.benchmark, base_name(one.subject.benchmark)
+    groups: list[tuple[str, tuple[Any, ...]]] = []
+    if one.precision is not None:
+        groups = [
+            ("accelerator, count and precision", (*task, exact, one.accelerators, one.precision)),
+            ("accelerator and precision", (*task, exact, None, one.precision)),
+        ]
+    return [
+        *groups,
+        ("accelerator", (*task, exact, None, None)),
+        ("accelerator and model", (*task, model, "any target", None)),
+    ]
 
 
 _ONE_FACTOR = 2e-5

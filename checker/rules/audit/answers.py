@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from checker import loadgen_keys as keys
 from checker.audit.evidence import Look, evidence
 from checker.audit.traces import Answers, ResultTrace, base_name
 from checker.model import AccuracyRun
-from checker.parse.reading import Unreadable, sha256_of
+from checker.parse.detail import DetailLog
+from checker.parse.reading import File, Unreadable, sha256_of
 from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
 from checker.rules.audit.replay import any_log, records_of
 from checker.wording import number
@@ -57,12 +59,16 @@ def _truncated(run: AccuracyRun) -> bool:
     return run.log_file is None or read_records(run.log_file).cut
 
 
-@rule("R206", ERROR, needs="log_file")
-def accuracy_records_whole(run: AccuracyRun, round: Round) -> Iterator[Problem]:
+@rule("R206", ERROR, needs={"file": "log_file"}, cases={"cut by hand": WARNING})
+def accuracy_records_whole(run: AccuracyRun, round: Round, file: File) -> Iterator[Problem]:
     """An untruncated accuracy log has exactly one record for each generated sample.
 
+    Judged in accuracy mode. Before LoadGen 5.0 generated_query_count is not what was issued: there the
+    size of the data set counts too. A log of at most 16 KiB without a gap was shortened by hand: a
+    warning.
+
     Why: LoadGen numbers the samples of a run and logs each once.
-    Fix: use the accuracy log as LoadGen wrote it.
+    Fix: use the accuracy log as LoadGen wrote it, and shorten it with `assay truncate` only.
     Source: LoadGen logging: seq_id of mlperf_log_accuracy.json.
     """
     detail = any_log(run)
@@ -86,25 +92,43 @@ def accuracy_records_whole(run: AccuracyRun, round: Round) -> Iterator[Problem]:
             )
             return
         seen[seq] = at
-    counts = [e.value for e in detail.all("generated_query_count")]
-    per_query = [e.value for e in detail.all("generated_samples_per_query")]
-    if (
-        records.cut
-        or len(counts) != len(per_query)
-        or not all(type(n) is int for n in [*counts, *per_query])
-    ):
+    if records.cut or run.mode != "AccuracyOnly":
         return
-    total = sum(n * per for n, per in zip(counts, per_query, strict=True))
-    if len(records.pairs) != total:
+    totals = _generated(run, detail)
+    if totals and len(records.pairs) not in totals:
         look = Look(detail)
         look.integer("generated_query_count"), look.integer("generated_samples_per_query")
+        short = len(records.pairs) < min(totals) and file.size <= _BY_HAND_BYTES
         yield Problem(
-            f"found {number(len(records.pairs))} records; expected {number(total)}, the samples generated",
+            f"found {number(len(records.pairs))} records; expected {number(totals[0])}, the samples generated",
             path=records.path,
             found=len(records.pairs),
-            required=total,
+            required=totals[0],
+            case="cut by hand" if short else None,
             evidence=look.evidence("records = generated queries * samples per query", "moderate"),
         )
+
+
+_BY_HAND_BYTES = 16 * 1024
+
+
+def _generated(run: AccuracyRun, detail: DetailLog) -> list[int]:
+    """How many records the log may hold, first what LoadGen says that it generated."""
+    counts = [e.value for e in detail.all("generated_query_count")]
+    per_query = [e.value for e in detail.all("generated_samples_per_query")]
+    whole = all(type(n) is int for n in [*counts, *per_query])
+    if not counts or len(counts) != len(per_query) or not whole:
+        return []
+    totals = [sum(n * per for n, per in zip(counts, per_query, strict=True))]
+    from checker.audit import replayed
+
+    if replayed.replay_of(run).facts.generation is not replayed.Generation.V5:
+        dataset = run.result.benchmark.dataset if run.result.benchmark is not None else None
+        sizes = [detail.integer(keys.QSL_TOTAL_COUNT), detail.integer(keys.ACCURACY_SAMPLE_COUNT)]
+        if dataset is not None:
+            sizes += [dataset.size, dataset.least(run.result.scenario)]
+        totals += [size for size in sizes if size]
+    return totals
 
 
 @rule("R309", ERROR, needs=("field", "answers"), cases={"same test": WARNING})

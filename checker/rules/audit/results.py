@@ -123,17 +123,20 @@ def server_below_offline(result: ResultTrace, round: Round, field: Field) -> Ite
 def per_accelerator_as_others(result: ResultTrace, round: Round, field: Field) -> Iterator[Problem]:
     """The result per accelerator is near that of other submitters with the same accelerator.
 
+    The narrowest of four groups with three submitters: the same accelerator, count and precision; the
+    same accelerator and precision; the same accelerator; any accuracy target of the model. A result is
+    far off by more than 15 % and six median deviations (of the logarithm).
+
     Why: the same part in the same benchmark gives nearly the same; what is far off is worth a look.
     Fix: nothing, if scaling, clocks or software explain it.
-    Source: closed throughputs of one accelerator, benchmark and scenario from three submitters or
-    more: more than 15 % and six median deviations (of the logarithm) off.
+    Source: closed throughputs per accelerator of one benchmark, scenario and round.
     """
     if not result.metric or result.metric <= 0 or not result.accelerators:
         raise NotJudged
-    key = (result.round, result.accelerator, result.subject.benchmark, result.scenario, result.unit)
-    group = field.by_accelerator.get(key, [])
-    if result not in group or len({o.subject.submitter for o in group}) < 3:
+    same, group = field.peers_of(result)
+    if not group:
         raise NotJudged
+    submitters = len({one.subject.submitter for one in group})
     logs = [math.log(o.metric / o.accelerators) for o in group if o.metric and o.accelerators]
     middle = statistics.median(logs)
     deviation = statistics.median(abs(value - middle) for value in logs)
@@ -143,8 +146,8 @@ def per_accelerator_as_others(result: ResultTrace, round: Round, field: Field) -
         median = math.exp(middle)
         yield Problem(
             f"found {number(mine)} {result.unit} per accelerator ({result.accelerators} x {result.accelerator}); "
-            f"expected about {number(median)}, the median of {len(group)} results "
-            f"({(mine / median - 1) * 100:+,.1f}%)",
+            f"expected about {number(median)}, the median of {len(group)} results of "
+            f"{submitters} submitters with the same {same} ({(mine / median - 1) * 100:+,.1f}%)",
             path=result.detail_path,
             line=result.line,
             found=float(f"{mine:.6g}"),
@@ -156,6 +159,8 @@ def per_accelerator_as_others(result: ResultTrace, round: Round, field: Field) -
                     "this result": mine,
                     "median": median,
                     "results": len(group),
+                    "submitters": submitters,
+                    "the same": same,
                     "median deviation": deviation,
                     "accelerators": result.accelerators,
                 },
