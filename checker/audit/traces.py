@@ -127,7 +127,7 @@ class ResultTrace(msgspec.Struct):
     description: digest of the system description without submitter, division and status.
     tokens: output tokens per sample of the performance run. answers: every accuracy log. named:
     paths in the texts of its compliance tests; ran: the scenario that was run. precision: the data
-    types of the weights.
+    types of the weights; family: of the accelerator.
     """
 
     path: str
@@ -154,6 +154,7 @@ class ResultTrace(msgspec.Struct):
     named: tuple[Named, ...] = ()
     ran: str | None = None
     precision: str | None = None
+    family: str | None = None
 
     @property
     def division(self) -> str | None:
@@ -363,7 +364,7 @@ def _result_trace(result: Result) -> ResultTrace:
         tokens=exact_tokens_per_sample(detail) if detail is not None else None,
         answers=tuple(_answers(result)), named=tuple(_named(result)),
         ran=run.scenario if run is not None else None,
-        precision=_precision(result),
+        precision=_precision(result), family=_family(device),
     )  # fmt: skip
 
 
@@ -372,6 +373,17 @@ def _precision(result: Result) -> str | None:
     fields = result.measurements.fields if result.measurements is not None else {}
     value = fields.get("weight_data_types")
     return " ".join(value.lower().split()) if isinstance(value, str) and value.strip() else None
+
+
+_FAMILY = re.compile(r"G?([A-Z]+)[- ]?(\d)", re.IGNORECASE)
+
+
+def _family(device: Device | None) -> str | None:
+    """Vendor, letters and first digit of a model: B200 and GB200, H200 and GH200 are one family."""
+    found = _FAMILY.match(device.model or "") if device is not None and not device.mixed else None
+    if device is None or found is None or device.partition:
+        return None
+    return f"{device.vendor} {found[1].upper()}{found[2]}"
 
 
 def _part(device: Device | None) -> str | None:
@@ -583,11 +595,14 @@ def _kinds(one: ResultTrace) -> list[tuple[str, tuple[Any, ...]]]:
             ("accelerator, count and precision", (*task, exact, one.accelerators, one.precision)),
             ("accelerator and precision", (*task, exact, None, one.precision)),
         ]
-    return [
-        *groups,
+    groups += [
         ("accelerator", (*task, exact, None, None)),
         ("accelerator and model", (*task, model, "any target", None)),
     ]
+    if one.family is not None:
+        wide = (one.round, one.scenario, one.unit, one.family, model, "family")
+        groups.append(("accelerator family and model", wide))
+    return groups
 
 
 _ONE_FACTOR = 2e-5

@@ -123,9 +123,10 @@ def server_below_offline(result: ResultTrace, round: Round, field: Field) -> Ite
 def per_accelerator_as_others(result: ResultTrace, round: Round, field: Field) -> Iterator[Problem]:
     """The result per accelerator is near that of other submitters with the same accelerator.
 
-    The narrowest of four groups with three submitters: the same accelerator, count and precision; the
-    same accelerator and precision; the same accelerator; any accuracy target of the model. A result is
-    far off by more than 15 % and six median deviations (of the logarithm).
+    The narrowest of five groups with three submitters: the same accelerator, count and precision; the
+    same accelerator and precision; the same accelerator; any accuracy target of the model; the same
+    family of accelerators. A result is far off by more than 15 % and six median deviations (of the
+    logarithm).
 
     Why: the same part in the same benchmark gives nearly the same; what is far off is worth a look.
     Fix: nothing, if scaling, clocks or software explain it.
