@@ -1180,20 +1180,26 @@ def _doctor_parser(commands: Any) -> None:
         "--backend", choices=("onnxruntime", "tensorrt", "openai"), default="onnxruntime",
         help="exit status 2 if nothing can be measured with this one (default: onnxruntime)",
     )  # fmt: skip
+    doctor.add_argument(
+        "--gpu", action="store_true",
+        help="only the GPUs, with 5 seconds of copies and a matrix product; exit status 2 if "
+        "something is missing, with the line that installs it",
+    )  # fmt: skip
     doctor.set_defaults(handler=_doctor)
 
 
 def _doctor(options: argparse.Namespace) -> int:
     import json
 
-    from runner.doctor import examine
+    from runner.doctor import examine, examine_gpu
 
-    found = examine()
+    found = examine_gpu() if options.gpu else examine()
     if options.format == "json":
         _write(json.dumps(found.as_dict(), indent=2) + "\n")
     else:
         _write(found.text())
-    return EXIT_OK if found.usable(options.backend) else EXIT_USAGE
+    good = found.complete() if options.gpu else found.usable(options.backend)
+    return EXIT_OK if good else EXIT_USAGE
 
 
 # --- completion --------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """What this machine has for measuring, and which benchmarks could run on it.
 
 Nothing is built, allocated or changed; libraries are imported, and the GPU is asked through its
-management library.
+management library.  Only `examine_gpu` uses the GPU: some seconds of copies and a matrix product.
 """
 
 from __future__ import annotations
@@ -50,6 +50,10 @@ class Diagnosis:
     items: tuple[Item, ...]
     benchmarks: tuple[Runnable, ...]
 
+    def complete(self) -> bool:
+        """Whether nothing that TensorRT needs is absent; ONNX Runtime's CUDA is an extra."""
+        return not any(i.state == "absent" and i.name != "ONNX Runtime CUDA" for i in self.items)
+
     def usable(self, backend: str) -> bool:
         """Whether something could be measured with this backend."""
         return any(r.ready for r in self.benchmarks if r.backend == backend)
@@ -67,6 +71,8 @@ class Diagnosis:
             lines.append(f"{marks[item.state]:>3} {item.name:<{wide}}  {item.text}")
             if item.fix:
                 lines.append(f"    {'':<{wide}}  {item.fix}")
+        if not self.benchmarks:
+            return "\n".join(lines) + "\n"
         lines += ["", "Benchmarks that could run:"]
         wide = max((len(r.benchmark) for r in self.benchmarks), default=0)
         for backend in dict.fromkeys(r.backend for r in self.benchmarks):
@@ -97,6 +103,106 @@ def examine(nvml: Any = None) -> Diagnosis:
         _host_memory(),
     )
     return Diagnosis(items, tuple(_runnable()))
+
+
+def examine_gpu(
+    nvml: Any = None,
+    open_device: Callable[[int], Any] | None = None,
+    trt: Any = None,
+    seconds: float = 5.0,
+) -> Diagnosis:
+    """What `examine` says of GPUs, and what each does in some seconds; nothing about benchmarks.
+
+    Args:
+        open_device, trt: what replaces device memory and TensorRT in a test.
+        seconds: of measurement, for all GPUs together.
+    """
+    gpus = read_gpus(nvml)
+    items = [_tensorrt() if trt is None else Item("TensorRT", "ok", trt.__version__)]
+    items.append(_device_library() if open_device is None else Item("Device memory", "ok", "given"))
+    items += [_onnxruntime_cuda(), _driver(gpus)]
+    for gpu in gpus.gpus:
+        items += _gpu(gpu)
+    if not any(item.state == "absent" for item in items[:2]):
+        items += _figures(max(1, len(gpus.gpus)), open_device, trt, seconds)
+    absent = {item.name for item in items if item.state == "absent"}
+    line = install_line(
+        gpus.cuda, absent | ({"NVML"} if "NVML bindings" in gpus.problem else set())
+    )
+    if line:
+        items.append(Item("To install", "warning", line))
+    return Diagnosis(tuple(items), ())
+
+
+def _figures(
+    count: int, open_device: Callable[[int], Any] | None, trt: Any, seconds: float
+) -> list[Item]:
+    from runner.backends.trt.api import load_tensorrt
+    from runner.backends.trt.memory import open_memory
+    from runner.backends.trt.sanity import time_copies, time_matmul
+
+    items = []
+    each = seconds / count / 2
+    for number in range(count):
+        name = f"GPU {number}"
+        try:
+            memory = open_device(number) if open_device else open_memory("auto", number)
+        except RunnerError as error:
+            text, _, fix = str(error).partition(". ")
+            items.append(Item(f"{name} figures", "absent", text, fix))
+            continue
+        try:
+            copies = time_copies(memory, each)
+            told = (
+                f"{copies.up:.1f} GB/s from pinned host memory, {copies.down:.1f} GB/s to it, "
+                f"{copies.within:,.0f} GB/s within"
+            )
+            items.append(Item(f"{name} copies", "ok", told))
+            rate = time_matmul(trt or load_tensorrt(), memory, each)
+            items.append(Item(f"{name} FP16 matmul", "ok", f"{rate:,.1f} TFLOP/s in TensorRT"))
+        except RunnerError as error:
+            text, _, fix = str(error).partition(". ")
+            items.append(Item(f"{name} figures", "absent", text, fix))
+        finally:
+            memory.close()
+    return items
+
+
+def _onnxruntime_cuda() -> Item:
+    name = "ONNX Runtime CUDA"
+    try:
+        module = import_module("onnxruntime")
+    except ImportError as error:
+        return Item(name, "absent", f"cannot be imported ({error})")
+    if "CUDAExecutionProvider" not in module.get_available_providers():
+        return Item(
+            name, "absent", f"{module.__version__} has no CUDA provider; the wheel for CPUs is here"
+        )
+    cuda = getattr(module, "cuda_version", "") or "not told"
+    return Item(name, "ok", f"{module.__version__}, built for CUDA {cuda}")
+
+
+_PACKAGES = {
+    "NVML": {"12": "nvidia-ml-py", "13": "nvidia-ml-py"},
+    "TensorRT": {"12": "tensorrt-cu12", "13": "tensorrt-cu13"},
+    "Device memory": {"12": "'cuda-bindings==12.*'", "13": "'cuda-bindings==13.*'"},
+    "ONNX Runtime CUDA": {"12": "onnxruntime-gpu", "13": "onnxruntime-gpu"},
+}
+
+
+def install_line(cuda: str, absent: set[str]) -> str:
+    """The command that installs what is absent, for the driver's CUDA; "" if it is all there.
+
+    ONNX Runtime's wheel for GPUs replaces the one for CPUs: both have the same module.
+    """
+    major = "13" if cuda.partition(".")[0].isdigit() and int(cuda.partition(".")[0]) >= 13 else "12"
+    wanted = [packages[major] for name, packages in _PACKAGES.items() if name in absent]
+    if not wanted:
+        return ""
+    line = f"pip install {' '.join(wanted)}"
+    if "ONNX Runtime CUDA" in absent:
+        line = f"pip uninstall -y onnxruntime; {line}"
+    return line
 
 
 def _python() -> Item:

@@ -219,3 +219,62 @@ def test_exit_status_2_where_the_backend_asked_for_cannot_run(
     monkeypatch.setitem(__import__("sys").modules, "tensorrt", None)
     assert main(["doctor", "--backend", "tensorrt"]) == 2
     assert "found no TensorRT" in capsys.readouterr().out
+
+
+# --- assay doctor --gpu --------------------------------------------------------------------------
+
+
+def test_gpu_figures_come_from_copies_and_a_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    from runner.backends.trt import sanity
+    from tests.runner.trt.fake import Device, Module
+
+    monkeypatch.setattr(sanity, "COPY_BYTES", 1 << 16)
+    monkeypatch.setattr(sanity.time_copies, "__defaults__", (1 << 16,))
+    monkeypatch.setattr(sanity.time_matmul, "__defaults__", (64,))
+    module, opened = Module(), []
+
+    def open_device(number: int) -> Any:
+        opened.append(Device(module, number))
+        return opened[-1]
+
+    found = doctor.examine_gpu(Nvml(), open_device, module, seconds=0.1)
+    names = [item.name for item in found.items]
+    for name in ("GPU 0 copies", "GPU 1 copies", "GPU 0 FP16 matmul", "GPU 1 power", "GPU 0 MIG"):
+        assert name in names
+    text = found.text()
+    assert "GB/s from pinned host memory" in text and "TFLOP/s in TensorRT" in text
+    assert "Benchmarks that could run" not in text and found.complete()
+    assert len(opened) == 2 and all(memory.live == {} for memory in opened)
+
+
+def test_a_gpu_that_cannot_be_opened_is_an_item() -> None:
+    from runner.errors import BackendError
+    from tests.runner.trt.fake import Module
+
+    def refuse(number: int) -> Any:
+        raise BackendError(
+            "cudaSetDevice failed with cudaErrorDevicesUnavailable. Look at nvidia-smi"
+        )
+
+    found = doctor.examine_gpu(Nvml(1), refuse, Module(), seconds=0.1)
+    (item,) = [item for item in found.items if item.name == "GPU 0 figures"]
+    assert item.state == "absent" and item.fix == "Look at nvidia-smi" and not found.complete()
+
+
+def test_without_anything_the_line_installs_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("tensorrt", "pycuda", "pycuda.driver", "cuda", "cuda.bindings.runtime", "pynvml"):
+        monkeypatch.setitem(__import__("sys").modules, name, None)
+    assert main(["doctor", "--gpu"]) == 2
+    told = capsys.readouterr().out
+    assert (
+        "pip uninstall -y onnxruntime; pip install tensorrt-cu12 'cuda-bindings==12.*' onnxruntime-gpu"
+        in told
+    )
+
+
+def test_the_line_is_for_the_driver_s_cuda() -> None:
+    assert doctor.install_line("13.0", {"TensorRT"}) == "pip install tensorrt-cu13"
+    assert doctor.install_line("12.8", {"Device memory"}) == "pip install 'cuda-bindings==12.*'"
+    assert doctor.install_line("12.8", {"NVIDIA driver"}) == ""

@@ -265,7 +265,8 @@ class Engine:
 
     def numpy_type(self, name: str) -> str:
         told = {**self.inputs, **self.outputs}[name].type
-        return {"tensor(float)": "float32", "tensor(int64)": "int64"}[told]
+        types = {"tensor(float)": "float32", "tensor(int64)": "int64", "tensor(float16)": "float16"}
+        return types[told]
 
     def get_tensor_shape(self, name: str) -> tuple[int, ...]:
         shape = {**self.inputs, **self.outputs}[name].shape
