@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -78,6 +79,13 @@ def test_a_saved_report_renders_the_same(bad: Path, tmp_path: Path) -> None:
     assert direct.read_bytes() == again.read_bytes()
 
 
+def test_repo_url_links_findings_to_files(bad: Path, tmp_path: Path) -> None:
+    page, address = tmp_path / "page.html", "https://git.example/r/blob/main"
+    main(["check", str(bad), "--jobs", "1", "--repo-url", address, "--output", str(page)])
+    linked = re.findall(rf'<a class="path" href="{address}/([^"]+)"', page.read_text())
+    assert linked and all((bad / part.split("#")[0]).exists() for part in linked)
+
+
 def test_diff_tells_what_changed(
     good: Path, bad: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -101,6 +109,7 @@ def test_diff_tells_what_changed(
         ["check", ".", "--format", "pdf"],
         ["check", ".", "--output", "x.pdf"],
         ["check", ".", "--jobs", "0"],
+        ["check", ".", "--repo-url", "javascript:alert(1)"],
         ["check", ".", "--complaince"],
         ["check", ".", "--strict=yes"],
         ["report", "no-such.json"],
