@@ -21,6 +21,9 @@ import msgspec
 
 CONFIDENCE: Final = 0.99
 
+_SUMMED: Final = 1 << 31
+"""Most queries of which the binomial sum is computed term by term."""
+
 #: SingleStream reports this percentile as well, since MultiStream results may be inferred from it.
 MULTI_STREAM_PERCENTILE: Final = 0.99
 
@@ -36,11 +39,16 @@ def _passes(total: int, over: int, percentile: float, confidence: float) -> bool
     """Whether ``over`` of ``total`` queries over the latency are few enough.
 
     The terms of the binomial sum fall off from the last one down wherever the answer is not plain,
-    so the sum is cut when they no longer count.
+    so the sum is cut when they no longer count. Beyond `_SUMMED` the normal distribution stands in
+    for it: the sum would have millions of terms, and the two no longer differ.
     """
     if over < 0:
         return True
     rare = 1.0 - percentile
+    if total > _SUMMED:
+        below = total * rare - over - 0.5
+        deviation = math.sqrt(2 * total * rare * percentile)
+        return below > 0 and math.erfc(below / deviation) / 2 <= 1.0 - confidence
     if over >= math.ceil(total * rare):
         # At or above the median, so the sum is at least a half.
         return False
@@ -51,6 +59,8 @@ def _passes(total: int, over: int, percentile: float, confidence: float) -> bool
         + over * math.log(rare)
         + (total - over) * math.log(percentile)
     )
+    if term == 0.0:
+        return True  # and so are all that follow
     allowed = 1.0 - confidence
     odds = percentile / rare
     chance = term

@@ -76,6 +76,14 @@ def test_many_queries() -> None:
         assert (queries * 0.01 - allowed) / deviation == pytest.approx(2.326, abs=0.02)
 
 
+def test_more_queries_than_any_run_has() -> None:
+    """A damaged count neither keeps a check busy nor changes the answer where the two ways meet."""
+    exact, near = (overlatency_allowed((1 << 31) + more, 0.99) for more in (0, 1))
+    assert exact is not None and near is not None and abs(exact - near) <= 2
+    assert overlatency_allowed(10**18, 0.99) == pytest.approx(1e16, rel=1e-6)
+    assert total_queries(10**18, 0.99) > 10**18
+
+
 def test_arguments_out_of_range() -> None:
     for percentile in (0.0, 1.0, -1.0, 99.0):
         with pytest.raises(ValueError, match="percentile"):

@@ -20,12 +20,14 @@ ROOT = Path(__file__).parents[2]
 FOUND = Path(__file__).parent / "found"
 SLOWEST_S = 10
 MOST_MIB = 2048
+LEAST_COVERED = 0.9
 
 
 def main() -> int:
     options = _arguments()
     if options.child:
         return _child(options.child, options.rest)
+    from tests.fuzz.made import MADE
     from tests.fuzz.parsers import PARSERS
     from tests.fuzz.seeds import seeds
     from tests.fuzz.trees import damage_trees
@@ -46,10 +48,13 @@ def main() -> int:
         corpus.mkdir(parents=True, exist_ok=True)
         for number, content in enumerate(start.get(name, [])):
             (corpus / f"seed-{number}").write_bytes(content)
+        for number, content in enumerate(MADE.get(name, [])):
+            (corpus / f"made-{number}").write_bytes(content)
         for number, place in enumerate(sorted(FOUND.glob(f"{name}-*"))):
             (corpus / f"found-{number}").write_bytes(place.read_bytes())
         bad += _fuzz(name, corpus, each, options.seed)
-    _coverage(keep, names)
+    # One parser alone reaches its own file only.
+    bad += 0 if options.only else _coverage(keep, names)
     if options.trees:
         found = damage_trees(
             options.trees, seed=options.seed, seconds=max(2.0, options.seconds * 0.2)
@@ -115,13 +120,13 @@ def _child(name: str, rest: list[str]) -> int:
     return 0
 
 
-def _coverage(keep: Path, names: list[str]) -> None:
-    """Lines of checker/parse that the collected inputs reach."""
+def _coverage(keep: Path, names: list[str]) -> int:
+    """Lines of checker/parse that the collected inputs reach; how many files have too few."""
     try:
         import coverage
     except ImportError:
         print("coverage is not installed: lines reached are not known")
-        return
+        return 0
     code = (
         "import sys\nfrom pathlib import Path\nfrom tests.fuzz.parsers import PARSERS\n"
         "for name in sys.argv[2:]:\n"
@@ -138,6 +143,14 @@ def _coverage(keep: Path, names: list[str]) -> None:
         lines = coverage.Coverage(data_file=data)
         lines.load()
         lines.report(skip_empty=True)
+        low = []
+        for place in sorted(lines.get_data().measured_files()):
+            _, statements, _, missing, _ = lines.analysis2(place)
+            if len(missing) > len(statements) * (1 - LEAST_COVERED):
+                low.append(Path(place).name)
+        if low:
+            print(f"  FOUND less than {LEAST_COVERED:.0%} of the lines of {', '.join(low)} reached")
+        return len(low)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from schemas.report import encode
+from tests.fuzz.made import FORMS
 from tests.trees import GoodTree, good_tree
 
 TREES: tuple[dict[str, Any], ...] = (
@@ -16,6 +17,7 @@ TREES: tuple[dict[str, Any], ...] = (
     {"round": "v6.0", "benchmark": "llama2-70b-99", "category": "datacenter"},
     {"round": "v6.0", "benchmark": "pointpainting", "category": "edge", "power": True},
     {"round": "v0.5", "benchmark": "resnet"},
+    {"round": "v0.7", "benchmark": "3d-unet-99", "text": True},
     {"round": "v5.0", "benchmark": "stable-diffusion-xl", "category": "edge"},
 )
 
@@ -82,6 +84,8 @@ def seeds(folder: Path) -> dict[str, list[bytes]]:
     found["waivers"] = [_WAIVER]
     found["endpoints"] = [_CONFIG]
     found["tar"], found["zip"] = _archives(folder)
+    for name, forms in FORMS.items():
+        found[name].extend(forms)
     return found
 
 

@@ -86,9 +86,9 @@ def _counted(counts: Counter[str]) -> str:
 def damage_trees(count: int, *, seed: int, seconds: float, real: bool = True) -> Tried:
     """Damage one file of a tree, check or audit, put it back; so many times or so long."""
     tried = Tried(seed)
-    began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="assay-fuzz-trees-") as folder:
         trees = list(_trees(Path(folder), real))
+        began = time.monotonic()
         for number in range(count):
             if time.monotonic() - began > seconds:
                 break
