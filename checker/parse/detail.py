@@ -314,6 +314,8 @@ def _refuse_structures(log: DetailLog) -> None:
                 odd = entry.decoded is None or isinstance(entry.decoded, list | dict)
             if odd:
                 log.refuse(key, "a plain value")
+            elif key.startswith("generated_"):
+                log.number(key)
     for entry in log.entries.get(_SET, ())[-1:]:
         kept = memoryview(entry.raw)[:1] if entry.decoded is _UNSET else b""
         if kept != b"[" and not isinstance(entry.decoded, list):
