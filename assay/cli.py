@@ -466,12 +466,14 @@ def _data(options: argparse.Namespace) -> dict[str, str]:
 def _formats(options: argparse.Namespace) -> list[tuple[Path | None, str]]:
     """Where to write what; raises Usage before any work is done."""
     import reports
-    from reports import links
 
-    try:
-        links.repository(options.repo_url)
-    except reports.ReportError as error:
-        raise Usage(f"--repo-url: {error}") from error
+    if options.repo_url is not None:
+        from reports import links
+
+        try:
+            links.repository(options.repo_url)
+        except reports.ReportError as error:
+            raise Usage(f"--repo-url: {error}") from error
     if options.format is not None and options.format not in reports.FORMATS:
         raise Usage(
             f"unknown format {options.format!r}; the formats are {', '.join(reports.FORMATS)}"

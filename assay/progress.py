@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from typing import TextIO
@@ -23,7 +22,7 @@ class Line:
         if not self.enabled or (not force and now - self._last < 0.1):
             return
         self._last = now
-        width = max(20, shutil.get_terminal_size().columns - 1)
+        width = _width()
         self.stream.write("\r" + text[:width].ljust(width))
         self.stream.flush()
         self._shown = True
@@ -31,7 +30,13 @@ class Line:
     def clear(self) -> None:
         """Remove the line."""
         if self._shown:
-            width = max(20, shutil.get_terminal_size().columns - 1)
+            width = _width()
             self.stream.write("\r" + " " * width + "\r")
             self.stream.flush()
             self._shown = False
+
+
+def _width() -> int:
+    import shutil  # takes longer to import than many a command runs, and few write to a terminal
+
+    return max(20, shutil.get_terminal_size().columns - 1)

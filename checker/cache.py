@@ -252,13 +252,20 @@ class TreeCache:
         known = self._digests.get(id(folder))
         if known is not None:
             return known
-        below = [(name, self._of_folder(child)) for name, child in folder.folders.items()]
-        files = [_facts(file) for file in folder.files.values()]
-        newest = max((time_ns for _, (_, time_ns) in below), default=0)
-        newest = max([newest, *(file.status_ns for file in folder.files.values())])
-        data = msgspec.msgpack.encode(
-            [folder.path, folder.link, folder.faults, files, [(n, d) for n, (d, _) in below]]
-        )
+        newest, below = 0, []
+        for name, child in folder.folders.items():
+            digest, time_ns = self._of_folder(child)
+            newest = max(newest, time_ns)
+            below.append((name, digest))
+        files = list(folder.files.values())
+        for file in files:
+            newest = max(newest, file.status_ns)
+        facts: list[Any] = [folder.path, folder.link, folder.faults, files, below]
+        try:
+            data = msgspec.msgpack.encode(facts)
+        except UnicodeEncodeError:  # a name on disk that is no text; what is shown of it is
+            facts[3] = [_facts(file) for file in files]
+            data = msgspec.msgpack.encode(facts)
         found = hashlib.blake2b(data, digest_size=16).digest(), newest
         self._digests[id(folder)] = found
         return found

@@ -6,9 +6,10 @@ import contextlib
 import math
 from collections.abc import Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
+
+import msgspec
 
 from checker.parse.detail import DetailLog
 
@@ -25,12 +26,11 @@ def counted(detail: DetailLog, key: str) -> int | None:
     return value if value is not None and -(2**63) <= value < 2**64 else None
 
 
-@dataclass(slots=True)
-class Noted:
+class Noted(msgspec.Struct):
     """What a rule read and compared while it was applied, whether or not it found anything."""
 
-    values: dict[str, Any] = field(default_factory=dict)
-    lines: dict[str, int] = field(default_factory=dict)
+    values: dict[str, Any] = {}
+    lines: dict[str, int] = {}
 
 
 _noted: ContextVar[Noted | None] = ContextVar("noted", default=None)

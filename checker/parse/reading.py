@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import math
+import operator
 import os
 import re
 import stat
@@ -383,11 +384,16 @@ def sha256_of(file: File) -> str:
 
 def printable(name: str) -> str:
     """A file name as text that any output can carry (undecodable bytes as ``\\xNN``)."""
+    if name.isascii():
+        return name
     try:
         name.encode("utf-8")
     except UnicodeEncodeError:
         return os.fsencode(name).decode("utf-8", "backslashreplace")
     return name
+
+
+_NAME = operator.attrgetter("name")
 
 
 def list_tree(root: Path, *, max_depth: int = 64, max_entries: int = 5_000_000) -> Folder:
@@ -406,9 +412,10 @@ def list_tree(root: Path, *, max_depth: int = 64, max_entries: int = 5_000_000) 
     def scan(real: str, path: str, depth: int) -> Folder:
         nonlocal entries
         folder = Folder(path)
+        respelt = False
         try:
             with os.scandir(real) as found:
-                names = sorted(found, key=lambda e: e.name)
+                names = sorted(found, key=_NAME)
         except OSError as error:
             if exhausted(error):
                 raise MachineFault(f"{path or '.'} cannot be listed: {error.strerror}") from error
@@ -435,6 +442,7 @@ def list_tree(root: Path, *, max_depth: int = 64, max_entries: int = 5_000_000) 
             if entry.name == ".git":
                 continue
             name = printable(entry.name)
+            respelt = respelt or name != entry.name
             below = f"{path}/{name}" if path else name
             target = entry.path
             link = False
@@ -493,10 +501,9 @@ def list_tree(root: Path, *, max_depth: int = 64, max_entries: int = 5_000_000) 
                 )
             else:
                 folder.files[name] = File(below, entry.path, 0, "special", link)
-        # Names that cannot be printed may sort in another way once they can.
-        if sorted(folder.files) != list(folder.files):
+        if respelt:
+            # Names that cannot be printed may sort in another way once they can.
             folder.files = dict(sorted(folder.files.items()))
-        if sorted(folder.folders) != list(folder.folders):
             folder.folders = dict(sorted(folder.folders.items()))
         return folder
 
