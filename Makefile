@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 TREE   ?= $(or $(ASSAY_CORPUS),../shared)
 
-.PHONY: demo test contracts lint advisories fuzz format bench docs clean
+.PHONY: demo test contracts lint advisories fuzz nightly format bench docs clean
 
 # Versions that the tests are known to pass with; CONSTRAINTS= takes the newest.
 CONSTRAINTS ?= constraints.txt
@@ -42,6 +42,10 @@ SECONDS ?= 60
 fuzz: $(VENV)/.ready
 	$(BIN)/python -P -m pip install --quiet --disable-pip-version-check -e ".[fuzz]"
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(CORPUS),--corpus $(CORPUS))
+
+# The quick readers of logs against the plain ones on 10,000 damaged logs of each kind.
+nightly: $(VENV)/.ready
+	$(BIN)/python -P -m pytest --hypothesis-profile nightly tests/checker/parse/test_readers_agree.py
 
 format: $(VENV)/.ready
 	$(BIN)/ruff format .

@@ -140,6 +140,8 @@ def score_unit(result: Result, metric: str) -> str | None:
 _COUNTED = ("TOKENS_PER_SAMPLE", "GEN_LEN")
 
 
+# What several rules ask of one result is computed once.
+@functools.lru_cache(maxsize=1)
 def bounds_of(result: Result) -> tuple[dict[str, Gate], dict[str, Gate]]:
     """The lower and the upper bounds by metric, each in the unit of the score it is held against."""
 
@@ -152,7 +154,8 @@ def bounds_of(result: Result) -> tuple[dict[str, Gate], dict[str, Gate]]:
     return stated(result.gates), stated(result.limits)
 
 
-def accuracy_of(result: Result) -> list[AccuracyScore]:
+@functools.lru_cache(maxsize=1)
+def accuracy_of(result: Result) -> tuple[AccuracyScore, ...]:
     """Every accuracy metric of the benchmark that accuracy.txt (or the endpoints) reports.
 
     A score is given as it is stated; its reference and bounds are in the score's unit.
@@ -167,7 +170,7 @@ def accuracy_of(result: Result) -> list[AccuracyScore]:
     else:
         run = result.accuracy
         if run is None or run.text is None:
-            return []
+            return ()
         names = list(dict.fromkeys([*order, *gates, *limits]))
         if result.benchmark is None:
             names = sorted(run.text.values)
@@ -193,7 +196,7 @@ def accuracy_of(result: Result) -> list[AccuracyScore]:
                 unit=score_unit(result, name),
             )
         )
-    return scores
+    return tuple(scores)
 
 
 def passes(value: float, gate: Gate | None, limit: Gate | None) -> bool:

@@ -489,7 +489,7 @@ class ComplianceTest(msgspec.Struct):
             yield from self.log_ends.damage(self.accuracy_log.path)
 
 
-class Result(msgspec.Struct):
+class Result(msgspec.Struct, eq=False):
     """One result: system x benchmark x scenario, with everything that was submitted for it.
 
     name: the round's benchmark name (None: the folder's name means no benchmark of the round);

@@ -19,6 +19,7 @@ from tests.trees import GoodTree, good_tree
 settings.register_profile(
     "assay", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
+settings.register_profile("nightly", settings.get_profile("assay"), max_examples=10_000)
 settings.load_profile("assay")
 
 Grow = Callable[..., GoodTree]

@@ -232,7 +232,7 @@ def _metrics(patterns: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str], li
     """What any line with a value matches, and the metrics."""
     metrics = [_Metric(name, pattern, _words(pattern)) for name, pattern in patterns]
     words = dict.fromkeys(word for metric in metrics for word in metric.words)
-    return re.compile("|".join(map(re.escape, words)) or r"(?!)"), metrics
+    return re.compile("|".join(map(re.escape, words)) if words else r"(?!)"), metrics
 
 
 def _words(pattern: str) -> tuple[str, ...]:

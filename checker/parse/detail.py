@@ -330,7 +330,8 @@ def _read_whole(log: DetailLog, data: bytes) -> bool:
     """
     if not data.startswith(MARKER):
         return False
-    body, cut = _without_sets(data[:-1] if data.endswith(b"\n") else data)
+    body, cut = _without_sets(data)
+    body = body.removesuffix(b"\n")
     if body.endswith(b"\r"):
         return False
     joined = body[len(MARKER) :].replace(_NEXT, b"\n")
@@ -377,7 +378,7 @@ def _without_sets(data: bytes) -> tuple[bytes, list[tuple[int, msgspec.Raw, int]
         begin = start + len(_SET_START)
         end = data.find(b"\n", begin)
         at = data.rfind(_SET_TAIL, begin, end if end >= 0 else len(data))
-        raw, count = _recent(data[begin:at]) if at - begin > _LONG else (b"", None)
+        raw, count = _recent(data, begin, at) if at - begin > _LONG else (b"", None)
         if count is not None:
             pieces += data[done:begin], b"0"
             records += pieces[-2].count(_NEXT)
@@ -390,13 +391,15 @@ def _without_sets(data: bytes) -> tuple[bytes, list[tuple[int, msgspec.Raw, int]
 _known: tuple[tuple[bytes, int | None], ...] = ()
 
 
-def _recent(raw: bytes) -> tuple[bytes, int | None]:
-    """A set and its length (see `_indices`). The runs of one result load the same set: comparing it
-    with the last ones is faster than checking it again, or than a hash of it."""
+def _recent(data: bytes, begin: int, end: int) -> tuple[bytes, int | None]:
+    """The set between two places of a log, and its length (see `_indices`). The runs of one result
+    load the same set: comparing it with the last ones is faster than checking it again, or than a
+    hash or a copy of it."""
     global _known  # replaced as a whole: threads may lose what another has added, nothing else
     for known in _known:
-        if known[0] == raw:
+        if len(known[0]) == end - begin and data.startswith(known[0], begin):
             return known
+    raw = data[begin:end]
     found = raw, _indices(raw)
     _known = (found, *_known[:3])
     return found

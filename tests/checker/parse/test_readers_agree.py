@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -14,9 +13,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from checker.accuracy import log as accuracy_log
-from checker.parse import detail
+from checker.parse import accuracy_txt, detail, power, reading, summary, verify
 from checker.parse.reading import File
-from tests.checker.parse.test_fuzz import _DETAIL, _parse, mutated
+from schemas.load import load_round, round_names
+from tests.checker.parse.test_fuzz import _DETAIL, PARSERS, _parse, mutated
 
 _SET = b":::MLLOG " + detail._SET_HEAD
 _LONG_SET = b"[" + b", ".join(b"%d" % n for n in range(40)) + b"]"
@@ -29,8 +29,8 @@ _LINES = _DETAIL.splitlines()
 _WITH_SET = b"\n".join([*_LINES[:5], _SET + _LONG_SET + _REST, *_LINES[5:]]) + b"\n"
 _COMPACT = _WITH_SET.replace(_LONG_SET, _LONG_SET.replace(b" ", b""))
 
-EXAMPLES = int(os.environ.get("ASSAY_EXAMPLES", "300"))
-"""Nightly: 10,000."""
+EXAMPLES = max(300, settings.default.max_examples)
+"""`make nightly`: 10,000."""
 
 SETS = st.sampled_from(
     [
@@ -167,6 +167,56 @@ def test_accuracy_logs(content: bytes) -> None:
     quick = _records(content)
     with _replaced(accuracy_log, "_BEFORE_DATA", _Never()):
         assert _records(content) == quick
+
+
+_PLAIN: dict[str, list[tuple[Any, str, Any]]] = {
+    "summary": [(summary, "_SPECIAL", re.compile("")), (summary, "_LABEL", -1)],
+    "accuracy.txt": [(accuracy_txt, "_words", lambda pattern: ("",)), (reading, "_AT_ONCE", -1)],
+    "spl.txt": [(power._Layout, "fits", lambda *_: False), (reading, "_AT_ONCE", -1)],
+    "ptd_logs.txt": [(reading, "_AT_ONCE", -1)],
+}
+"""What takes the shortcuts out of a reader: every line is then looked at with everything there is."""
+
+
+@pytest.mark.parametrize("kind", _PLAIN)
+@settings(max_examples=EXAMPLES)
+@given(st.data())
+def test_damaged_texts(kind: str, data: st.DataObject) -> None:
+    parser, sound = PARSERS[kind]
+    content = data.draw(mutated(sound * 2))
+    encoding = data.draw(st.sampled_from(["utf-8"] * 5 + ["utf-8-sig", "utf-16", "latin-1"]))
+    content = content.decode("latin-1").encode(encoding) if encoding != "utf-8" else content
+    quick = repr(_parse(parser, content))
+    accuracy_txt._metrics.cache_clear()
+    with ExitStack() as replaced:
+        for module, name, value in _PLAIN[kind]:
+            replaced.enter_context(_replaced(module, name, value))
+        plain = repr(_parse(parser, content))
+    accuracy_txt._metrics.cache_clear()
+    assert quick == plain
+
+
+_PATTERNS = sorted({p for r in round_names() for p in load_round(r).accuracy_patterns.values()})
+
+
+@pytest.mark.parametrize("pattern", _PATTERNS)
+@settings(max_examples=EXAMPLES)
+@given(st.data())
+def test_words_of_accuracy_patterns(pattern: str, data: st.DataObject) -> None:
+    """Whatever a pattern matches holds one of the words that are looked for first."""
+    text = data.draw(st.from_regex(pattern))
+    words = accuracy_txt._words(pattern)
+    assert all(words)
+    assert any(word in text for word in words)
+
+
+@settings(max_examples=EXAMPLES)
+@given(st.from_regex(verify._SCORE), st.from_regex(verify._CHECK), st.from_regex(verify._ENTRIES))
+def test_words_of_verification_texts(score: str, check: str, entries: str) -> None:
+    """As above, of the texts that compliance scripts write."""
+    assert "score" in score.casefold()
+    assert "pass:" in check.casefold()
+    assert "num_" in entries
 
 
 def test_a_file_is_needed_for_nothing(tmp_path: Any) -> None:
