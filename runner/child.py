@@ -16,6 +16,7 @@ import ctypes
 import faulthandler
 import gc
 import json
+import math
 import os
 import signal
 import statistics
@@ -174,8 +175,9 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
             offline=settings.scenario == "Offline" or settings.mode == "accuracy",
         )
         batch = min(job["workers"], total)
+    few = min(batch, total)
     with stall.loading():
-        library.load(list(range(min(batch, total))))
+        library.load(list(range(few)))
     if tokens is not None:
         warm_up = warm_up_tokens(
             tokens, settings.scenario, list(library.ready), job["workers"], job["warm_up_s"], timed
@@ -183,7 +185,7 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     else:
         streams = settings.scenario == "Offline"
         warm_up = _warm_up(
-            library, backend, benchmark, min(batch, total), job["warm_up_s"], timed, streams
+            library, backend, benchmark, batch, few, job["warm_up_s"], timed, streams
         )
     hints = calibrate(settings, warm_up, free_memory_bytes())
     user_conf = folder / "user.conf"
@@ -310,30 +312,38 @@ def _warm_up(
     backend: Any,
     benchmark: Any,
     batch: int,
+    held: int,
     seconds: float,
     times: list[float],
     streams: bool,
 ) -> Any:
     """Run real batches of loaded samples for about `seconds`, at least three; fills `times`.
 
+    held: samples that the library holds.
     streams: keep the device full, as Offline will, where the backend can.
     """
     from runner.settings import WarmUp
     from runner.streaming import time_batches
 
-    indices = list(range(batch))
-    if not streams or not time_batches(backend, library, benchmark, batch, seconds, times):
-        (feed,) = library.batches(indices, batch)
-        end = time.perf_counter() + seconds
+    size = min(batch, held)
+    if not streams or not time_batches(backend, library, benchmark, size, seconds, times):
+        # Where the samples are fewer than a batch they come again, as they will in the run.
+        size, indices = batch, [k % held for k in range(batch)]
+        single = library.single[0] if batch == 1 else None
+        end = math.inf
         while len(times) < 3 or (time.perf_counter() < end and len(times) < 100_000):
             start = time.perf_counter()
+            # Gathering a batch whose samples are no neighbours belongs to its time.
+            feed = next(library.batches(indices, batch)) if single is None else single
             benchmark.encode(backend.infer(feed, indices), batch)
             times.append(time.perf_counter() - start)
-    library.unload(indices)
+            if len(times) == 1:  # takes memory and may compile kernels: not of the time given
+                end = time.perf_counter() + seconds
+    library.unload(list(range(held)))
     # The first inferences build caches and say nothing about the rest.
     settled = sorted(times[len(times) // 4 :])
     return WarmUp(
-        batch=batch, best_s=settled[len(settled) // 10], typical_s=statistics.median(settled)
+        batch=size, best_s=settled[len(settled) // 10], typical_s=statistics.median(settled)
     )
 
 

@@ -78,8 +78,8 @@ class Watch:
                     f"after {now:.1f} s{backlog}; of the at most {limits.queries:,} queries of "
                     f"the run {int(bound):,} may be. Lower target_qps"
                 )
-        elif limits.scenario == "Offline" and done and now >= 1:
-            rest = now * max(0, limits.queries - done) / done
+        elif limits.scenario == "Offline" and 0 < done < limits.queries and now >= 1:
+            rest = now * (limits.queries - done) / done
             if now + SPEED_UP * rest < limits.duration_s:
                 return (
                     f"found {done:,} of {limits.queries:,} samples answered after {now:.1f} s: "

@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,35 @@ class Broken(Dummy):
                 # Keeps the interpreter's lock: no other thread of Python can run.
                 ctypes.PyDLL(None).sleep(600)
         raise AssertionError(self.how)
+
+
+class HangsLater(Dummy):
+    """Hangs in the third process that loads it: after the accuracy and the performance run."""
+
+    def __init__(self, counter: str) -> None:
+        super().__init__()
+        self._counter = Path(counter)
+        self._process = 0
+
+    def load(self, *args: Any) -> None:
+        super().load(*args)
+        with self._counter.open("ab") as stream:
+            stream.write(b".")
+        self._process = self._counter.stat().st_size
+
+    def infer(
+        self, feed: Mapping[str, NDArray[Any]], indices: Sequence[int]
+    ) -> Sequence[NDArray[Any]]:
+        if self._process >= 3:
+            time.sleep(600)
+        return super().infer(feed, indices)
+
+
+class NeverCloses(Dummy):
+    """Its close does not return."""
+
+    def close(self) -> None:
+        time.sleep(600)
 
 
 class BrokenDigits(Digits):

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import assay
 from checker.accuracy.bleu import score_texts
 from checker.accuracy.detection import score_boxes
-from runner import Measurement, RunSettings, SettingsError, measure, run_benchmark
+from runner import Event, Measurement, RunSettings, SettingsError, measure, run_benchmark
 from runner.backends import open_backend
 from runner.benchmarks import (
     ALIASES,
@@ -28,7 +29,7 @@ from runner.benchmarks import (
 from runner.benchmarks.base import Benchmark
 from runner.datasets.imagenet import ImageNet
 from runner.errors import BackendError, DatasetError, InferenceError
-from runner.run import Job
+from runner.run import DISTURBED, Job
 from tests.runner import models
 from tests.runner.models import COLOURS
 from tests.runner.plans import changed, plan_with
@@ -430,6 +431,35 @@ def test_a_file_beside_the_model_describes_its_preprocessing(
     assert (
         'preprocessing = "pytorch" (pillow-crop' in missed.message and str(said) in missed.message
     )
+
+
+class Forecast:
+    """Keeps what was told before the performance run."""
+
+    seconds = 0.0
+
+    def on_event(self, event: Event) -> None:
+        if event.phase == "ready" and event.mode == "performance":
+            self.seconds = event.remaining_s or 0.0
+
+
+def test_an_offline_run_of_loadgen_s_24576_samples_is_valid_and_foreseen(
+    imagenet: Path, tmp_path: Path
+) -> None:
+    """8 ms for each of 768 batches of 32: longer than the 4 s that are asked for."""
+    forecast = Forecast()
+    model = models.classifier(tmp_path / "m.onnx", LABELS, COLOURS - MEANS)
+    (outcome,) = assay.run(
+        "resnet50", out=tmp_path / "tree", scenarios=["Offline"], system="box", data=imagenet,
+        target_qps=20, min_duration=4, backend="tests.runner.cheats:Sleeps",
+        backend_options={"seconds": 0.008}, model=model,
+        progress=forecast,
+    )  # fmt: skip
+    assert outcome.status == "valid", outcome.message
+    assert outcome.performance_run is not None and outcome.metric is not None
+    assert outcome.performance_run.samples == 24_576
+    if outcome.performance_run.disturbed < DISTURBED:
+        assert 1 / 1.5 < forecast.seconds / outcome.performance_run.seconds < 1.5
 
 
 @pytest.mark.parametrize(

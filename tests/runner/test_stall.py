@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from runner import SettingsError, StalledRun, measure
+from runner import SettingsError, StalledRun, measure, run_benchmark
 from runner.run import Job
 from runner.settings import SCENARIOS, Mode, RunSettings
+from tests.runner.plans import plan_with
 
 BROKEN = "tests.runner.broken:Broken"
 
@@ -50,6 +52,33 @@ def test_a_run_that_hangs_is_ended_with_its_stack(
 def test_a_warm_up_that_hangs(tmp_path: Path) -> None:
     with pytest.raises(StalledRun, match=r"while warming up; .*broken\.py"):
         measure(job("SingleStream", calls=1), tmp_path / "run")
+
+
+@pytest.mark.parametrize("scenario", [s for s in SCENARIOS if s != "MultiStream"])
+def test_a_compliance_test_that_hangs(scenario: str, tmp_path: Path) -> None:
+    out = tmp_path / "tree"
+    plan = plan_with(
+        "digits", out, scenarios=(scenario,), round="demo", system="box", min_duration_ms=500,
+        target_latency_ms=1000.0, share=0.1, compliance=True, stall_timeout_s=3.0,
+        backend="tests.runner.broken:HangsLater",
+        backend_options={"counter": str(tmp_path / "counter")},
+    )  # fmt: skip
+    began = time.monotonic()
+    (outcome,) = run_benchmark(plan)
+    assert time.monotonic() - began < 40
+    if outcome.status == "invalid":
+        pytest.skip(f"the machine is too busy for a VALID run: {outcome.message}")
+    assert outcome.status == "failed" and outcome.metric is None
+    assert "no progress" in outcome.message and "broken.py" in outcome.message
+    assert not out.exists()  # the VALID performance run before it is not claimed
+    (stacks,) = (tmp_path / "tree.runs" / scenario).glob("TEST*.failed/traceback.txt")
+    assert "time.sleep(600)" in stacks.read_text()
+
+
+def test_a_backend_that_never_closes(tmp_path: Path) -> None:
+    never = replace(job("SingleStream"), backend="tests.runner.broken:NeverCloses")
+    with pytest.raises(StalledRun, match=r"while closing; .*broken\.py"):
+        measure(replace(never, backend_options={}, stall_timeout_s=3.0), tmp_path / "run")
 
 
 def test_a_model_that_never_loads_gets_ten_times_as_long(tmp_path: Path) -> None:
