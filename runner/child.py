@@ -100,6 +100,7 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     import mlperf_loadgen as lg
 
     from runner.backends import open_backend
+    from runner.backends.base import Warns
     from runner.benchmarks import open_benchmark
     from runner.disturbance import Disturbance
     from runner.errors import DatasetError, RunnerError, SettingsError
@@ -279,7 +280,8 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     lg.DestroyQSL(samples)
     (lg.DestroyFastSUT if sut_name is None else lg.DestroyQDL)(handle)
     framework = backend.framework
-    for warning in (*getattr(backend, "warnings", ()), *getattr(sut, "warnings", ())):
+    warned = [part for part in (backend, sut) if isinstance(part, Warns)]
+    for warning in (text for part in warned for text in part.warnings):
         channel.send("warning", message=warning)
     backend.close()
     stall.stop()

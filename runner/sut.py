@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from runner.backends.base import Backend
+from runner.backends.base import Backend, Binds
 from runner.benchmarks.base import Benchmark
 from runner.errors import InferenceError, LostQuery
 from runner.qsl import Batches, Library, Scratch
@@ -112,7 +112,7 @@ class Sut:
         self._infer = backend.infer
         self._library = library
         # Bound feeds share the memory of their outputs.
-        library.bind = getattr(backend, "bind", None) if workers == 1 else None
+        library.bind = backend.bind if workers == 1 and isinstance(backend, Binds) else None
         library.bind_size = 0
         self._batch_size = batch_size
         self._fail = fail

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from runner.backends.base import AnswersWhole, Narrates
 from runner.errors import BackendError
 from runner.named import is_place, load, short
 
@@ -108,12 +109,13 @@ def open_backend(
         made = make_backend(name, options)
         if not hasattr(made, "framework"):
             made.framework = short(name)  # at least whose code it was
-        if on_progress is not None and hasattr(made, "on_progress"):
+        if on_progress is not None and isinstance(made, Narrates):
             made.on_progress = on_progress
         return made
 
     backend = make()
-    if benchmark.execute is None or getattr(backend, "answers_whole", False):
+    whole = isinstance(backend, AnswersWhole) and backend.answers_whole
+    if benchmark.execute is None or whole:
         return backend
     from runner.backends.pipeline import Pipeline
 

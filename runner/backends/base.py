@@ -1,9 +1,8 @@
-"""What executes a model: three methods, and a fourth that a backend may have.
+"""What executes a model: a `Backend` has three methods and need have no more.
 
-`bind(feed)` gives the same samples in the form that `infer` takes fastest; it is called while
-LoadGen loads samples, for feeds that will come again and again, by a SUT that infers in one thread
-alone.  It may do what a system does with samples that lie in its memory, and nothing that belongs
-to an inference.
+What it has besides, it is asked for: each of the other protocols here is one such ability, and
+`runner.streaming` has those of backends that keep a device full.  A `StreamingBackend` answers token by
+token.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -112,3 +111,52 @@ class StreamingBackend(Protocol):
     def close(self) -> None:
         """Release the model."""
         ...
+
+
+@runtime_checkable
+class Binds(Protocol):
+    """Gives samples the form that `infer` takes fastest."""
+
+    def bind(self, feed: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+        """The same samples, for a feed that will come again and again.
+
+        Called while LoadGen loads samples, by a SUT that infers in one thread alone.  It may do
+        what a system does with samples that lie in its memory, and nothing that belongs to an
+        inference.
+        """
+        ...
+
+
+class Preflighted(Protocol):
+    """Knows what it needs without being made."""
+
+    @classmethod
+    def preflight(cls, options: Mapping[str, Any]) -> None:
+        """See that this machine has it, before anything is begun.
+
+        Raises:
+            BackendError: what is missing, and how to install it.
+        """
+        ...
+
+
+@runtime_checkable
+class Narrates(Protocol):
+    """Says how far a long `load` is: it calls `on_progress` with a line, where that is set."""
+
+    on_progress: Callable[[str], None] | None
+
+
+@runtime_checkable
+class Warns(Protocol):
+    """Has something to say about the result, after the run; it goes into the README."""
+
+    @property
+    def warnings(self) -> Sequence[str]: ...
+
+
+@runtime_checkable
+class AnswersWhole(Protocol):
+    """Gives what the benchmark's encoding takes, so that its `execute` is not used, if true."""
+
+    answers_whole: ClassVar[bool]

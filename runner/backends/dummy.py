@@ -33,6 +33,10 @@ class Dummy:
 
     def load(self, benchmark: Benchmark, model: Path | None, dataset: Dataset) -> None:
         everything = range(1 if self._constant else len(dataset))
+        if benchmark.answer is None:
+            raise BackendError(
+                f"benchmark {benchmark.name} has no 'answer', which the dummy backend gives."
+            )
         self._answers = [benchmark.answer(dataset, [index]) for index in everything]
 
     def infer(

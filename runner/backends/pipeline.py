@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runner.backends.base import Backend
+from runner.backends.base import Backend, Warns
 from runner.errors import BackendError
 
 if TYPE_CHECKING:
@@ -68,7 +68,12 @@ class Pipeline:
     @property
     def warnings(self) -> list[str]:
         """What the inner backends have to say about the run."""
-        return [w for backend in self._inner.values() for w in getattr(backend, "warnings", ())]
+        return [
+            w
+            for backend in self._inner.values()
+            if isinstance(backend, Warns)
+            for w in backend.warnings
+        ]
 
     def close(self) -> None:
         for backend in self._inner.values():

@@ -52,14 +52,17 @@ Execute = Callable[
 Called by several threads at once."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Benchmark:
     """One task.  Everything the runner must know of it; nothing else in the runner names it.
 
+    Six attributes are needed: name, inputs, outputs, make_dataset, encode and score.  The others
+    describe the benchmark, or make it faster.
+
     Attributes:
         name: the canonical name and the result folder.
-        loadgen_model: the name LoadGen's own configuration is looked up by.
-        title: what the task is, in a sentence.
+        loadgen_model: the name LoadGen's own configuration is looked up by; "": the name.
+        title: what the task is, in a sentence; "": the name.
         metric: name of the accuracy metric, as in the round data.
         inputs, outputs: the model's signature.
         models: weight data type ("fp32", "int8") to ONNX file.
@@ -71,7 +74,7 @@ class Benchmark:
             per sample, or a list of n arrays where their sizes differ; never a view of the
             outputs, which a backend may use again.  Raises InferenceError
             where the outputs have another shape or are not finite.
-        answer: outputs that a perfect model would give for these samples.
+        answer: outputs that a perfect model would give for these samples, for the dummy backend.
         score: (accuracy log, data set) to the metric.
         payload_bytes: rough size of one encoded answer, to estimate the log.
         performance_sample_count: samples held in memory in a performance run.
@@ -94,21 +97,23 @@ class Benchmark:
     """
 
     name: str
-    loadgen_model: str
-    title: str
-    metric: str
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
-    models: Mapping[str, Path]
-    weights: str
-    data: str
-    quantization: str
     make_dataset: Callable[[Path | None], Dataset]
     encode: Callable[[Sequence[NDArray[Any]], int], NDArray[Any] | list[NDArray[Any]]]
-    answer: Callable[[Dataset, Sequence[int]], list[NDArray[Any]]]
     score: Callable[[Path, Dataset], Score]
-    payload_bytes: int
-    performance_sample_count: int
+    loadgen_model: str = ""
+    title: str = ""
+    metric: str = ""
+    models: Mapping[str, Path] = field(default_factory=dict)
+    weights: str = "the model file that was named"
+    data: str = "the benchmark's own data set"
+    quantization: str = (
+        "The model was run as given; how it was quantised, if it was, is to be added"
+    )
+    answer: Callable[[Dataset, Sequence[int]], list[NDArray[Any]]] | None = None
+    payload_bytes: int = 64
+    performance_sample_count: int = 1024
     batch_size: int = 32
     server_batch_size: int = 8
     unbatched: tuple[str, ...] = ()
@@ -119,3 +124,8 @@ class Benchmark:
     alternatives: str = ""
     generation: Generation | None = None
     fit: Callable[[Benchmark, Path | None, Path | None], Benchmark] | None = None
+
+    def __post_init__(self) -> None:
+        for attribute in ("loadgen_model", "title"):
+            if not getattr(self, attribute):
+                object.__setattr__(self, attribute, self.name)

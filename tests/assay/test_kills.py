@@ -185,3 +185,6 @@ def test_run(tmp_path: Path) -> None:
             assert {p.parent.parent.name for p in results} in (set(), {"performance", "Offline"}), (
                 "half a result"
             )
+            lock = out.with_name("submission.lock")
+            assert number == signal.SIGKILL or not lock.exists()
+    victim.run()  # whatever was left is no hindrance

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from runner.benchmarks.graph import Graph
 from runner.named import load, short
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +22,10 @@ def test_the_page_s_examples_run(tmp_path: Path) -> None:
     backend, benchmark = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "mine.py").write_text(backend)
     (tmp_path / "task.py").write_text(benchmark)
+    graph = Graph("points")
+    graph.add("Identity", graph.input("x", "float32", ["N", 1]), name="y")
+    graph.output("y", "float32", ["N", 1])
+    graph.save(tmp_path / "points.onnx")
     commands = re.findall(r"^    assay (run .*)$", PAGE, re.MULTILINE)
     assert len(commands) == 2
     for number, command in enumerate(commands):
@@ -32,6 +37,7 @@ def test_the_page_s_examples_run(tmp_path: Path) -> None:
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert "Offline      valid" in done.stdout
+    assert "points Offline" in done.stdout and "acc 100" in done.stdout
     (system,) = (tmp_path / "tree0").rglob("systems/*.json")
     assert "ONNX Runtime" in system.read_text()
     assert str(tmp_path) not in system.read_text()  # folders are the user's own affair
