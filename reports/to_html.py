@@ -179,6 +179,7 @@ class _Page:
             ),
         }
         self.comparisons = accelerators.comparisons(report)
+        self.largest = sorted(self.comparisons, key=lambda group: -group.systems)[:2]
         self.margins = margins.pictures(report)
 
     def pack(self, body: str) -> int:

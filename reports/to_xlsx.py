@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
 
-from reports import ReportError, arrange, figures, to_csv
+from reports import ReportError, arrange, figures, links, to_csv
 from reports.escape import one_line, spreadsheet_cell
 from schemas.report import Metric, Report, Result
 
@@ -70,8 +70,7 @@ def render(
         raise ReportError(
             'the xlsx format needs the package xlsxwriter: pip install "assay[xlsx]"'
         ) from error
-    if repository is not None and not repository.startswith("https://"):
-        raise ReportError(f"repository: {repository!r} is not an https:// address")
+    repository = links.repository(repository)
 
     sheets = _sheets(report)
     numbers = _numbers(sheets, Path(ids_file) if ids_file is not None else None)

@@ -240,6 +240,16 @@ def test_sort(tmp_path: Path) -> None:
     assert kept == "0.399625"
 
 
+def test_the_head_of_a_table_stays_in_sight(tmp_path: Path) -> None:
+    probe = """
+      await open('');
+      win().scrollTo(0, rows('results')[60].getBoundingClientRect().top);
+      await pause();
+      return Math.round(doc().querySelector('#results .list th').getBoundingClientRect().top);
+    """
+    assert visit(tmp_path, page_of(samples.whole_round(100)), probe) == 0
+
+
 def test_a_link_opens_its_result(tmp_path: Path) -> None:
     probe = """
       await open('#r/closed/Example/DX-8x270/llama2-70b-99/Offline');
