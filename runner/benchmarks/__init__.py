@@ -24,6 +24,11 @@ BENCHMARKS = {
     "ssd-mobilenet": "runner.benchmarks.ssd_mobilenet:SSD_MOBILENET",
     "ssd-resnet34": "runner.benchmarks.ssd_resnet34:SSD_RESNET34",
     "gnmt": "runner.benchmarks.gnmt:GNMT",
+    # These need a server and a data set that you have.
+    "llama2-70b-99": "runner.benchmarks.llama:LLAMA2_70B_99",
+    "llama2-70b-99.9": "runner.benchmarks.llama:LLAMA2_70B_99_9",
+    "llama3.1-8b": "runner.benchmarks.llama:LLAMA3_1_8B",
+    "llama3.1-8b-edge": "runner.benchmarks.llama:LLAMA3_1_8B_EDGE",
 }
 EMBEDDED = ("digits", "scenes", "phrasebook", "stories")
 

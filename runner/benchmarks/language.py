@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from runner.benchmarks.base import Score
+from runner.benchmarks.generation import Tokenizer
 from runner.datasets import Dataset
+from runner.datasets.prompts import TOKENIZER, Table
 from runner.errors import InferenceError, RunFailed
 
 
@@ -32,3 +34,35 @@ def score_exact(log: Path, dataset: Dataset) -> Score:
     except AccuracyError as error:
         raise RunFailed(f"{log}: the accuracy cannot be computed: {error}") from error
     return Score("exact_match", result.exact_match, result.line())
+
+
+def tokenizer_beside(place: Path | None) -> Tokenizer | None:
+    """The model's tokenizer beside the data; None where there is none.
+
+    Raises:
+        DatasetError: it cannot be read.
+    """
+    from runner.datasets.tokenizing import open_tokenizer
+
+    path = place / TOKENIZER if place is not None else None
+    return open_tokenizer(path) if path is not None and path.is_file() else None
+
+
+def score_rouge(log: Path, dataset: Dataset) -> Score:
+    """ROUGE of the answers' texts, as the official scripts compute it; tokens per sample are logged.
+
+    Raises:
+        RunFailed: the log cannot be scored.
+        DatasetError: the model's tokenizer is absent.
+    """
+    from checker.accuracy.problem import AccuracyError
+    from checker.accuracy.rouge import score_log
+    from runner.datasets.tokenizing import open_decoder
+
+    table = cast(Table, dataset)
+    decode = open_decoder(table.place / TOKENIZER)
+    try:
+        result = score_log(log, table.references, decode=decode)
+    except AccuracyError as error:
+        raise RunFailed(f"{log}: the accuracy cannot be computed: {error}") from error
+    return Score("ROUGE1", result.rouge1, result.line())

@@ -121,8 +121,9 @@ class _Server:
         if fault in ("429", "500"):
             to.whole(int(fault), {"error": {"message": f"scripted {fault}"}})
         elif fault != "silent":
-            text = body["messages"][-1]["content"] if chat else body["prompt"]
-            tokens = [*range(10, 9 + int(text.split()[0])), END]
+            prompt = body["messages"][-1]["content"] if chat else body["prompt"]
+            count = int(prompt.split()[0]) if isinstance(prompt, str) else prompt[0]
+            tokens = [*range(10, 9 + count), END]
             answer = _Answer(self, to, body, tokens, fault, chat)
             if self.working < self.script.capacity:
                 answer.begin()

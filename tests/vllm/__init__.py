@@ -1,0 +1,1 @@
+"""A real server of language models: `make test-vllm`."""
