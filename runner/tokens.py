@@ -13,6 +13,7 @@ from __future__ import annotations
 import array
 import asyncio
 import statistics
+import sys
 import threading
 import time
 from collections import deque
@@ -25,6 +26,7 @@ from runner.settings import WarmUp
 from runner.sut import RECENT, Fail
 
 SERVER_AT_ONCE = 32  # answers in work in Server's warm-up
+SWITCH_S = 0.0002
 LAG_EVERY_S = 0.05
 LATE_LOOP_S = 0.010
 """An event loop later than this at its 99th percentile adds to the times it measures."""
@@ -134,6 +136,8 @@ class TokenSut:
         self._tasks: set[asyncio.Task[None]] = set()
         self.done = self.firsts = self.issued = self.late = self.tokens = self.held = 0
         self.recent: deque[float] = deque(maxlen=RECENT)
+        # LoadGen's thread must not wait 5 ms for the interpreter while answers are being read.
+        sys.setswitchinterval(SWITCH_S)
         self._loop = Loop()
         self._call_soon = self._loop.loop.call_soon_threadsafe
         self._loop.call(backend.open(accuracy=accuracy))

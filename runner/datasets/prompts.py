@@ -110,7 +110,7 @@ def _file_of(path: Path) -> Path:
     if path.suffix in (".pkl", ".pickle") or (path.is_dir() and any(path.glob("*.pkl"))):
         raise DatasetError(
             f"{path}: found a pickle; expected {', '.join(KINDS)}, because reading a pickle runs "
-            "whatever code it holds. Convert it where you trust it: python -c \"import pandas as p; "
+            'whatever code it holds. Convert it where you trust it: python -c "import pandas as p; '
             "p.read_pickle('data.pkl').to_parquet('data.parquet')\"."
         )
     if not path.is_dir():
