@@ -36,7 +36,8 @@ TINY: Benchmark = replace(
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_data(make_model(tmp_path_factory.mktemp("vllm") / "model"))
+    place = tmp_path_factory.mktemp("vllm")
+    return make_data(make_model(place / "model"), place / "data")
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,7 @@ def url(folder: Path) -> Iterator[str]:
     log = (folder.parent / "vllm.log").open("wb")
     process = subprocess.Popen(
         [
-            VLLM, "serve", str(folder), "--load-format", "dummy", "--enforce-eager",
+            VLLM, "serve", str(folder.parent / "model"), "--load-format", "dummy", "--enforce-eager",
             "--dtype", "float32", "--max-model-len", str(LONGEST), "--host", "127.0.0.1",
             "--port", str(port), "--served-model-name", NAME,
         ],

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-WORDS = 240
 LONGEST = 256
 
 
@@ -43,13 +43,14 @@ def make_model(folder: Path) -> Path:
     return folder
 
 
-def make_data(folder: Path, count: int = 40) -> Path:
-    """Prompts in the form of llama3.1-8b's data set."""
+def make_data(model: Path, folder: Path, count: int = 40) -> Path:
+    """Prompts in the form of llama3.1-8b's data set, with the tokenizer beside them."""
+    folder.mkdir()
+    shutil.copy(model / "tokenizer.json", folder)
     tokenizer: Any = import_module("tokenizers").Tokenizer.from_file(str(folder / "tokenizer.json"))
     rows = []
     for number in range(count):
         text = f"the {number} small stories"
         rows.append({"tok_input": [1, *tokenizer.encode(text).ids], "output": text})
-    path = folder / "data.json"
-    path.write_text(json.dumps(rows), "utf-8")
+    (folder / "data.json").write_text(json.dumps(rows), "utf-8")
     return folder
