@@ -64,8 +64,10 @@ $(VLLM_VENV)/.ready:
 test-vllm: $(VENV)/.ready $(VLLM_VENV)/.ready
 	ASSAY_VLLM=$(CURDIR)/$(VLLM_VENV)/bin/vllm $(BIN)/python -P -m pytest tests/vllm $(PYTEST_ARGS)
 
+# OFFICIAL=checkout of mlcommons/inference: also Assay's time against the official checker's, cold and warm.
 bench: $(VENV)/.ready
 	$(BIN)/python -m tools.bench.check
+	$(if $(OFFICIAL),$(BIN)/python -m tools.bench.official $(OFFICIAL))
 	$(BIN)/python -m tools.bench.runner
 	$(BIN)/python -m tools.bench.replay
 	$(BIN)/python -m tools.bench.accuracy

@@ -1,12 +1,14 @@
 """``make bench``: what a check costs, as ratios measured in one run.
 
 For every corpus round: files, MB, wall seconds, MB/s, and the ratio of a whole check (one job,
-start-up left out and told apart) to merely reading the same files. Linearity: the same round
-copied two and four times under other submitter names. Peak memory is that of the largest worker.
+start-up left out and told apart) to merely reading the same files. Growth: the same round copied up
+to sixteen times under other submitter names, and the slope of time and memory over the number of
+results (1: linear). Peak memory is that of the largest process.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import shutil
@@ -15,11 +17,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.corpus import corpus_rounds, unpacked
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
+
+COPIES = (1, 2, 4, 8, 16)
 
 
 def read_all(tree: Path) -> tuple[int, int, float]:
@@ -84,6 +89,32 @@ def scaled(tree: Path, copies: int, into: Path) -> Path:
     return into
 
 
+def slope(points: Sequence[tuple[float, float]]) -> float:
+    """By which power the second number grows with the first: least squares over the logarithms."""
+    xs, ys = ([math.log(point[k]) for point in points] for k in (0, 1))
+    return statistics.linear_regression(xs, ys).slope
+
+
+def growth(name: str, original: Path) -> str:
+    """How time and memory grow with a tree, start-up left out of both."""
+    times, peaks = [], []
+    with tempfile.TemporaryDirectory(dir=original.parent) as folder:
+        for copies in COPIES:
+            tree = scaled(original, copies, Path(folder) / str(copies))
+            seconds, _, peak = checked(tree, 1)
+            times.append((copies, seconds))
+            peaks.append((copies, peak / 1024))
+            shutil.rmtree(tree)
+    each = (peaks[-1][1] - peaks[0][1]) / (COPIES[-1] - COPIES[0])
+    return (
+        f"{name} growth: "
+        + ", ".join(f"{n}x {seconds:.2f} s" for n, seconds in times)
+        + f", slope {slope(times):.2f}; "
+        + ", ".join(f"{n}x {peak:.0f} MB" for n, peak in peaks)
+        + f", {each:.1f} MB for each copy"
+    )
+
+
 def main() -> None:
     """Print the tables."""
     print(f"assay --version: {startup():.3f} s (median of 7)")
@@ -110,19 +141,9 @@ def main() -> None:
             f"{name:<6} {count:>6} {size / 1e6:>7.1f} {read:>7.3f} {one:>8.2f} {statistics.median(twos):>7.2f} "
             f"{size / 1e6 / one:>7.1f} {one / read:>6.1f} {statistics.median(wholes):>8.2f} {max(peaks) / 1024:>8.1f}"
         )
-    for name in ("v3.0", "v0.5"):
-        if name not in rounds:
-            continue
-        line = []
-        with tempfile.TemporaryDirectory(dir=unpacked(name).parent) as folder:
-            for copies in (1, 2, 4):
-                tree = scaled(unpacked(name), copies, Path(folder) / str(copies))
-                line.append((copies, checked(tree, 1)[0]))
-        base = line[0][1]
-        print(
-            f"{name} linearity: "
-            + ", ".join(f"{n}x {s:.2f} s ({s / base / n:.2f} of linear)" for n, s in line)
-        )
+    for name in ("v5.1", "v6.0"):
+        if name in rounds:
+            print(growth(name, unpacked(name)))
     print(
         f"this process's peak: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB"
     )
