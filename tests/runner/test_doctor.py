@@ -269,7 +269,7 @@ def test_without_anything_the_line_installs_it(
     assert main(["doctor", "--gpu"]) == 2
     told = capsys.readouterr().out
     assert (
-        "pip uninstall -y onnxruntime; pip install tensorrt-cu12 'cuda-bindings==12.*' onnxruntime-gpu"
+        "pip install nvidia-ml-py tensorrt-cu12 'cuda-bindings==12.*' onnxruntime-gpu"
         in told
     )
 
