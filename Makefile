@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 TREE   ?= $(or $(ASSAY_CORPUS),../shared)
 
-.PHONY: demo test test-vllm contracts lint advisories fuzz nightly format bench docs clean
+.PHONY: demo test test-vllm contracts wheelhouse lint advisories fuzz nightly format bench docs clean
 
 # Versions that the tests are known to pass with; CONSTRAINTS= takes the newest.
 CONSTRAINTS ?= constraints.txt
@@ -24,6 +24,16 @@ test: $(VENV)/.ready
 # Every call of TensorRT and CUDA against the real bindings: fetches 28 MB of wheels, 220 MB unpacked, once.
 contracts: $(VENV)/.ready
 	ASSAY_FETCH_CUDA=1 $(BIN)/python -P -m pytest -rs tests/runner/trt/test_contract.py
+
+# Wheels for tests/gpu/check.sh on a machine without a network: WHEELHOUSE=wheelhouse tests/gpu/check.sh. About 4 GB,
+# nearly all of it TensorRT's libraries (3 to 4 GB), ONNX Runtime's (0.26 GB) and cuDNN for it.
+WHEELHOUSE ?= wheelhouse
+CUDA ?= 13
+wheelhouse: $(VENV)/.ready
+	sed 's/^tensorrt>/tensorrt-cu$(CUDA)>/; s/^cuda-bindings>.*/cuda-bindings==$(CUDA).*/' tests/gpu/wheels.txt > $(VENV)/wheels.txt
+	$(BIN)/python -P -m pip download --quiet --dest $(WHEELHOUSE) -r $(VENV)/wheels.txt
+	cp $(VENV)/wheels.txt $(WHEELHOUSE)/wheels.txt
+	du -sh $(WHEELHOUSE)
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

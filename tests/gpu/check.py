@@ -1,15 +1,24 @@
-"""One table of what TensorRT does with the embedded benchmarks on this machine.
+"""What TensorRT makes of this machine's GPU, in parts; `check.sh` runs them all.
 
-    python -m tests.gpu.check [--benchmark digits] [--budget 320] [--markdown FILE]
+    python -m tests.gpu.check PART [--kept rows.jsonl]
+    python -m tests.gpu.check write --kept rows.jsonl docs/performance-tensorrt.md
 
-For each benchmark and precision: the engine is built and found again, its outputs are compared with
-ONNX Runtime's, a bare loop of execute calls is timed against the backend, and LoadGen runs accuracy,
-Offline and SingleStream.  Exit status 0 when all comparisons hold, 1 otherwise, 2 without a GPU.
+| part | what it measures |
+|---|---|
+| pipeline | copies, execution and both, through each library; needs no TensorRT |
+| precisions | each embedded model and precision: outputs and accuracy beside ONNX Runtime's, rates |
+| sweep | ResNet-50's topology in FP16: batch by streams, samples pinned or on the device |
+| libraries | PyCUDA beside cuda-bindings |
+| onnxruntime | ONNX Runtime's CUDA provider beside TensorRT |
+| scenarios | LoadGen's four scenarios |
+
+A row is printed when it ends.  Exit status 0 when all comparisons hold, 1 otherwise, 2 without a GPU.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
@@ -22,17 +31,23 @@ import numpy as np
 
 from runner import Job, RunSettings, measure
 from runner.backends import open_backend, preflight
-from runner.benchmarks import EMBEDDED, open_benchmark
+from runner.backends.trt.memory import device_count
+from runner.benchmarks import open_benchmark
 from runner.benchmarks.base import Benchmark
 from runner.doctor import refusal
 from runner.errors import RunnerError
 from runner.logs import ACCURACY
 from runner.settings import Mode
+from tests.gpu import parts
+from tests.gpu.rows import Rows, put_into, tables
 
 # Most that outputs may differ relative to the greatest of ONNX Runtime's (other precisions are judged
 # by their accuracy); least accuracy in percent of ONNX Runtime's with the same model.
 TOLERANCE = {"fp32": 1e-3}
-ACCURACY_KEPT = {"fp32": 99.9, "fp16": 99.0, "int8": 99.0}
+ACCURACY_KEPT = {"fp32": 99.9, "fp16": 99.0, "int8": 99.0, "tf32": 99.0, "bf16": 98.0}
+CONVERTED = ("fp16", "tf32", "bf16")  # made from the float32 model
+# One model in the three precisions of most submissions comes first.
+EMBEDDED = ("digits", "scenes", "phrasebook")
 COLUMNS = ("benchmark", "precision", "build s", "load s", "max rel diff", "accuracy", "ORT accuracy",
            "batch", "execute/s", "copies+execute/s", "infer/s", "Offline/s", "overhead %",
            "batch-1 us", "SingleStream us", "verdict")  # fmt: skip
@@ -52,13 +67,14 @@ class Line:
 class Check:
     def __init__(self, backend: str, options: dict[str, Any], folder: Path, seconds: float) -> None:
         self.backend = backend
-        self.options = {**options, "cache": str(folder / "engines")}
+        self.options = {"cache": str(folder / "engines"), **options}
         self.folder = folder
         self.seconds = seconds
 
     def row(self, name: str, precision: str) -> Line:
         line = Line({"benchmark": name, "precision": precision})
-        refused = refusal(open_benchmark(name).models["fp32" if precision == "fp16" else precision])
+        source = "fp32" if precision in CONVERTED else precision
+        refused = refusal(open_benchmark(name).models[source])
         if refused:
             line.put(verdict=f"no such model for TensorRT: {refused}")
             return line
@@ -70,8 +86,9 @@ class Check:
         return line
 
     def _row(self, name: str, precision: str, line: Line) -> None:
-        options = {**self.options, **({"precision": "fp16"} if precision == "fp16" else {})}
-        model_name = "fp32" if precision == "fp16" else precision
+        converted = precision in CONVERTED
+        options = {**self.options, **({"precision": precision} if converted else {})}
+        model_name = "fp32" if converted else precision
         benchmark = open_benchmark(name)
         model = benchmark.models[model_name]
         dataset = benchmark.make_dataset(None)
@@ -231,54 +248,82 @@ def difference(want: Any, have: Any) -> float:
     return float(gap / max(1e-9, np.abs(want).max()))
 
 
-def table(lines: Sequence[Line]) -> str:
-    """Markdown, aligned so that a terminal shows it well too."""
-    rows = [list(COLUMNS), *([line.cells.get(c, "") for c in COLUMNS] for line in lines)]
-    wide = [max(len(row[k]) for row in rows) for k in range(len(COLUMNS))]
-    text = ["| " + " | ".join(c.ljust(w) for c, w in zip(row, wide, strict=True)) + " |"
-            for row in rows]  # fmt: skip
-    text.insert(1, "|" + "|".join("-" * (w + 2) for w in wide) + "|")
-    return "\n".join(text) + "\n"
+COLUMNS_OF = {
+    "pipeline": ("library", "batch", "copy us", "execute us", "flow us", "of ideal",
+                 "scattered rows, us", "verdict"),
+    "precisions": COLUMNS,
+    "sweep": ("samples", "streams", "batch", "samples/s", "power W", "SM MHz"),
+    "libraries": ("library", "batch", "samples/s", "batch 1, us", "verdict"),
+    "onnxruntime": ("runtime", "batch", "samples/s", "verdict"),
+    "scenarios": ("scenario", "metric", "99th percentile, ms", "verdict"),
+}  # fmt: skip
+
+
+def precisions(
+    rows: Rows, check: Check, benchmarks: Sequence[str], wanted: Sequence[str], budget: float
+) -> None:
+    """A row for each embedded model and precision; the three usual precisions of each first."""
+    began = time.monotonic()
+    order = [(name, p) for name in benchmarks for p in wanted if p not in ("tf32", "bf16")]
+    order += [(name, p) for name in benchmarks[:1] for p in wanted if p in ("tf32", "bf16")]
+    for name, precision in order:
+        if time.monotonic() - began > budget:
+            rows.add({"benchmark": name, "precision": precision, "verdict": "not run: out of time"})
+            continue
+        line = check.row(name, precision)
+        line.cells["verdict"] += ": " * bool(line.problems) + "; ".join(line.problems)
+        rows.add(line.cells)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="tests.gpu.check", allow_abbrev=False)
+    parser.add_argument("part", choices=[*COLUMNS_OF, "write"])
+    parser.add_argument("page", nargs="?", type=Path, help="write: the page with the two marks")
+    parser.add_argument("--kept", type=Path, help="rows are added to this file, a JSON line each")
     parser.add_argument("--benchmark", action="append", choices=EMBEDDED)
     parser.add_argument("--precision", action="append", choices=list(ACCURACY_KEPT))
     parser.add_argument("--backend", default="tensorrt")
     parser.add_argument("--memory", default="auto", help="pycuda or cuda-bindings")
-    parser.add_argument("--seconds", type=float, default=1.5, help="of each measurement")
-    parser.add_argument("--budget", type=float, default=320.0, help="begin no row after so long")
-    parser.add_argument("--markdown", type=Path, help="write the table here too")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of each measurement")
+    parser.add_argument(
+        "--budget", type=float, default=120.0, help="precisions: begin no row after"
+    )
     options = parser.parse_args(arguments)
+    if options.part == "write":
+        put_into(options.page, tables(options.kept))
+        return 0
+    rows = Rows(options.part, COLUMNS_OF[options.part], options.kept)
     chosen = {"memory": options.memory}
     try:
-        preflight(options.backend, chosen)
+        if options.part == "pipeline":
+            device_count(options.memory)
+        else:
+            preflight(options.backend, chosen)
     except RunnerError as error:
         print(f"check: {error}", file=sys.stderr)
         return 2
-    began = time.monotonic()
-    lines: list[Line] = []
     with tempfile.TemporaryDirectory(prefix="assay-gpu-") as folder:
-        check = Check(options.backend, chosen, Path(folder), options.seconds)
-        for name in options.benchmark or EMBEDDED:
-            for precision in options.precision or ACCURACY_KEPT:
-                if time.monotonic() - began > options.budget:
-                    lines.append(Line({"benchmark": name, "precision": precision,
-                                       "verdict": "not run: out of time"}))  # fmt: skip
-                    continue
-                lines.append(check.row(name, precision))
-                print(f"{name} {precision}: {lines[-1].cells['verdict']}, "
-                      f"{time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)  # fmt: skip
-    text = table(lines)
-    problems = [f"{line.cells['benchmark']} {line.cells['precision']}: {problem}"
-                for line in lines for problem in line.problems]  # fmt: skip
-    if problems:
-        text += "\n" + "\n".join(problems) + "\n"
-    print(text)
-    if options.markdown:
-        options.markdown.write_text(text, encoding="utf-8")
-    return 1 if problems else 0
+        # The parts share engines: a sweep's is the scenarios'.
+        cache = os.environ.get("ASSAY_GPU_CACHE") or str(Path(folder) / "engines")
+        chosen = {**chosen, "cache": cache}
+        seconds, backend = options.seconds, options.backend
+        match options.part:
+            case "pipeline":
+                names = parts.LIBRARIES if options.memory == "auto" else (options.memory,)
+                parts.pipeline(rows, names, seconds)
+            case "precisions":
+                check = Check(backend, chosen, Path(folder), seconds)
+                wanted = options.precision or list(ACCURACY_KEPT)
+                precisions(rows, check, options.benchmark or EMBEDDED, wanted, options.budget)
+            case "sweep":
+                parts.sweep(rows, backend, chosen, seconds / 2)
+            case "libraries":
+                parts.libraries(rows, backend, chosen, seconds)
+            case "onnxruntime":
+                parts.onnxruntime(rows, backend, chosen, seconds)
+            case "scenarios":
+                parts.scenarios(rows, backend, chosen, 3 * seconds, Path(folder))
+    return 1 if rows.failed else 0
 
 
 if __name__ == "__main__":

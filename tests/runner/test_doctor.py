@@ -268,10 +268,7 @@ def test_without_anything_the_line_installs_it(
         monkeypatch.setitem(__import__("sys").modules, name, None)
     assert main(["doctor", "--gpu"]) == 2
     told = capsys.readouterr().out
-    assert (
-        "pip install nvidia-ml-py tensorrt-cu12 'cuda-bindings==12.*' onnxruntime-gpu"
-        in told
-    )
+    assert "pip install nvidia-ml-py tensorrt-cu12 'cuda-bindings==12.*' onnxruntime-gpu" in told
 
 
 def test_the_line_is_for_the_driver_s_cuda() -> None:

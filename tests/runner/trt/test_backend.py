@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -425,3 +426,14 @@ def test_a_failure_while_loading_leaves_no_memory_behind(cache: Path) -> None:
     with pytest.raises(BackendError, match="full"):
         backend.load(DIGITS, FP32, DATA)
     assert all(isinstance(m, HostMemory) and m.live == {} for m in backend.opened)
+
+
+def test_every_option_is_in_the_table_with_its_default() -> None:
+    page = Path(__file__).parents[3] / "docs" / "performance-tensorrt.md"
+    text = page.read_text().partition("## Options")[2].partition("## Precisions")[0]
+    rows = [line.split("|") for line in text.splitlines() if line.startswith("| `")]
+    told = {row[1].strip("` "): row[2].strip("` ") for row in rows}
+    options = inspect.signature(TensorRT.__init__).parameters
+    for name, option in list(options.items())[1:]:
+        default = "" if option.default is None else str(option.default)
+        assert told.get(name) == (default.lower() if isinstance(option.default, bool) else default)
