@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 
 import assay
 from assay.cli import main
+from assay.measure import _NOT_SETTINGS, _SETTINGS
+from assay.run_parser import add_run_options
 from runner import (
     Event,
     Load,
@@ -24,6 +27,7 @@ from runner import (
     run_benchmark,
 )
 from runner.benchmarks.digits import DIGITS
+from schemas.run_file import RunFile, tables
 from tests.runner.plans import changed
 
 QUICK = {
@@ -105,6 +109,23 @@ def test_the_command_and_its_saved_file_are_one_plan(
     assert main(["run", "--config", "none.toml"]) == 2
     assert main(["run", "--scenario", "Offline"]) == 2
     assert "give --out FOLDER" in capsys.readouterr().err
+
+
+def test_every_option_of_the_command_is_a_setting_of_a_run_file() -> None:
+    parser = argparse.ArgumentParser()
+    add_run_options(parser)
+    settings = {*RunFile.__struct_fields__}
+    for kind in tables().values():
+        settings |= {*kind.__struct_fields__}
+    options = {
+        _SETTINGS.get(action.dest, action.dest): action.default
+        for action in parser._actions
+        if action.dest not in _NOT_SETTINGS | {"help"}
+    }
+    assert set(options) <= settings
+    assert settings - set(options) - set(tables()) == set(), "no option for these"
+    # A default of the parser would win over the run file.
+    assert {name for name, default in options.items() if default is not None} == set()
 
 
 class Started:

@@ -49,9 +49,10 @@ def test_a_run_that_hangs_is_ended_with_its_stack(
     assert (tmp_path / "run.failed" / "REASON.txt").is_file()
 
 
-def test_a_warm_up_that_hangs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_warm_up_that_hangs(scenario: str, tmp_path: Path) -> None:
     with pytest.raises(StalledRun, match=r"while warming up; .*broken\.py"):
-        measure(job("SingleStream", calls=1), tmp_path / "run")
+        measure(job(scenario, calls=1), tmp_path / "run")
 
 
 @pytest.mark.parametrize("scenario", [s for s in SCENARIOS if s != "MultiStream"])
@@ -81,11 +82,12 @@ def test_a_backend_that_never_closes(tmp_path: Path) -> None:
         measure(replace(never, backend_options={}, stall_timeout_s=3.0), tmp_path / "run")
 
 
-def test_a_model_that_never_loads_gets_ten_times_as_long(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_model_that_never_loads_gets_ten_times_as_long(scenario: str, tmp_path: Path) -> None:
     began = time.monotonic()
     slow = Job(
         "digits",
-        RunSettings("digits", "Offline"),
+        RunSettings("digits", scenario),
         backend="tests.runner.broken:NeverLoads",
         stall_timeout_s=0.2,
     )
