@@ -917,6 +917,8 @@ def shortened(answers: Answers, total: int, limit: int | None) -> tuple[bytes, s
     the ends.
     """
     edge = 6 if answers.tokens else 100
+    if limit is not None:
+        edge = max(edge, limit // len(answers.record(0, 0)) // 2 + 1)
     if total <= 2 * edge or limit is None:
         data = answers.log((i, i) for i in range(total)).encode()
     else:
