@@ -21,6 +21,8 @@ _PREPARED = ("A108", "A111", "P143")
 """What truncation sees to, after this."""
 
 _SCENARIOS = ("S116", "S117")
+_FEW = 4
+"""So few results are judged before worker processes have started."""
 _ROUNDS = 3
 """When a required scenario went to open, the benchmark's others follow it."""
 
@@ -60,11 +62,16 @@ def treat(draft: Draft, treatment: Treatment) -> None:
 
 def _failing(draft: Draft, also: tuple[str, ...] = ()) -> dict[str, str]:
     """The keys of results that fail, each with the first rule and its message."""
+    known = places(draft)
     with tempfile.TemporaryDirectory(prefix="assay-draft-") as scratch:
         listing = draft.listing(Path(scratch))
-        options = Options(round=draft.round.name, select=(*_RUNS, "X002", *also), ignore=_PREPARED)
+        options = Options(
+            round=draft.round.name,
+            select=(*_RUNS, "X002", *also),
+            ignore=_PREPARED,
+            jobs=1 if len(known) <= _FEW else None,
+        )
         report = check_listing(listing, options)
-    known = places(draft)
     return {key: why for key, why in reasons(report).items() if key in known}
 
 

@@ -64,6 +64,8 @@ def drafted(tree: Path, listing: Folder, wishes: Wishes) -> Draft:
         junk.take_out(draft)
     if "names" not in wishes.skip:
         names.spell(draft)
+        if "junk" not in wishes.skip:
+            junk.take_out(draft)  # what lies in documentation may have lain in docs
     conflicts.settle(draft)
     if "layout" not in wishes.skip:
         layouts.convert(draft)

@@ -30,6 +30,8 @@ LIMIT: Final = 10 * 1024
 
 LOG: Final = "mlperf_log_accuracy.json"
 SCORES: Final = "accuracy.txt"
+WHOLE: Final = frozenset({"TEST06", "TEST08"})
+"""Compliance tests that verify the tokens of the whole log: theirs are published whole."""
 _HASH = re.compile(rb"(?:^|\n)\s*hash\s*=\s*([0-9A-Fa-f]{64})\b")
 _MAX_SCORES: Final = 16 << 20
 
@@ -99,7 +101,7 @@ def plan(tree: Path | str | Iterable[Path | str], *, limit: int = LIMIT) -> list
     """Say what truncation would do, without doing anything.
 
     ``tree`` is a submission tree or several result folders. Logs in folders called ``accuracy``
-    are considered (results and compliance tests of every division), sorted by path; links to
+    are considered (results and compliance tests of every division, but those in `WHOLE`), sorted by path; links to
     files or folders are never followed. Raises ``AccuracyError`` when a path is no folder.
     """
     limit = max(limit, 2 * KEPT + len(MARK))
@@ -112,7 +114,7 @@ def plan(tree: Path | str | Iterable[Path | str], *, limit: int = LIMIT) -> list
         for folder, folders, files in os.walk(top, followlinks=False):
             folders.sort()
             here = Path(folder)
-            if here.name == "accuracy" and LOG in files:
+            if here.name == "accuracy" and LOG in files and here.parent.name.upper() not in WHOLE:
                 actions.append(_look(top, here / LOG, limit))
     unique = {action.path: action for action in actions}
     return [unique[path] for path in sorted(unique)]

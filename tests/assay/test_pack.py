@@ -204,3 +204,19 @@ def test_killed_at_any_moment(grow: Grow, tmp_path: Path) -> None:
             assert not out.exists() or out.read_bytes() == whole
             left = {p.name for p in place.iterdir()}
             assert left <= {out.name, manifest_of(out).name, report_of(out).name}
+
+
+def test_from_a_runner_s_tree_to_a_verified_archive(tmp_path: Path) -> None:
+    """A real measurement, untidied by hand, through prepare, check, pack and check of the archive."""
+    runs, new, out = tmp_path / "runs", tmp_path / "new", tmp_path / "s.tar.gz"
+    command = ["run", "--benchmark", "digits", "--scenario", "Offline", "--division", "open"]
+    assert cli.main([*command, "--system", "box", "--out", str(runs), "--no-progress"]) == 0
+    base = runs / "open/Assay"
+    (base / "results/.DS_Store").write_text("x")
+    (base / "results/box/digits/Offline").rename(base / "results/box/digits/offline")
+    (base / "documentation").rename(base / "docs")
+    (base / "systems/box.json").rename(base / "systems/Box.json")
+    assert cli.main(["prepare", str(runs), "--round", "demo", "--out", str(new)]) == 0
+    assert cli.main(["check", str(new), "--round", "demo", "--strict", "--jobs", "1"]) == 0
+    assert cli.main(["pack", str(new), "--round", "demo", "--out", str(out)]) == 0
+    assert cli.main(["check", str(out), "--round", "demo", "--strict", "--manifest"]) == 0

@@ -380,6 +380,10 @@ def test_each_mess_is_tidied(good: GoodTree, name: str) -> None:
     _tidied(good, [name])
 
 
+def test_a_hidden_file_in_a_folder_of_another_name(good: GoodTree) -> None:
+    _tidied(good, ["hidden", "docs"])
+
+
 @settings(max_examples=int(os.environ.get("ASSAY_MESSES", "10")), derandomize=True)
 @given(st.lists(st.sampled_from(sorted(MESSES)), min_size=2, max_size=8, unique=True))
 def test_messes_together_are_tidied(good: GoodTree, messes: list[str]) -> None:

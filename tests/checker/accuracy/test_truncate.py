@@ -29,6 +29,7 @@ def tree(tmp_path: Path) -> Path:
         ("resnet/Server/accuracy", SHORT, "accuracy=76.4%\ndébris"),
         ("resnet/Offline/TEST01/accuracy", LONG, None),
         ("resnet/Offline/performance/run_1", LONG, None),
+        ("llama2-70b-99/Offline/TEST06/accuracy", LONG, None),  # which verifies the whole log
     ):
         (system / folder).mkdir(parents=True)
         (system / folder / LOG).write_bytes(log)
