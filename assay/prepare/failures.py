@@ -169,8 +169,11 @@ def _share(draft: Draft, target: str, bases: list[str]) -> None:
 def _systems_without_results(draft: Draft, systems: set[tuple[str, str]]) -> None:
     """The description of a system whose last result went is left out."""
     left = {(place.base, place.system) for place in places(draft).values()}
+    for base in {base for base, _ in systems} - {base for base, _ in left}:
+        for entry in draft.below(base):
+            entry.leave_out("none of its submitter's results is left in the division", "S105")
     for base, system in systems - left:
         for name in (f"{system}.json", f"{system}_power.yaml"):
-            entry = draft.paths().get(f"{base}/systems/{name}")
-            if entry is not None:
-                entry.leave_out("none of the system's results is left", "S106")
+            described = draft.paths().get(f"{base}/systems/{name}")
+            if described is not None:
+                described.leave_out("none of the system's results is left", "S106")

@@ -12,7 +12,7 @@ from assay.prepare.draft import Draft, Entry, copied
 from assay.prepare.layouts import document_of
 from assay.prepare.results import Place, places, system_of
 from checker.model import demands_of
-from schemas.round import Inference
+from schemas.round import Category, Inference
 
 _HIGH, _LOW = "-99.9", "-99"
 
@@ -22,33 +22,41 @@ def infer(draft: Draft, *, beyond: bool = False) -> None:
 
     ``beyond``: in the open division also scenarios that the benchmark does not have in the round.
     """
-    _lower_targets(draft)
     _scenarios(draft, beyond)
+    _lower_targets(draft)
 
 
 def _lower_targets(draft: Draft) -> None:
     found = places(draft)
-    taken = {
-        (p.base, p.system, p.benchmark, p.scenario)
-        for p in found.values()
-        if p.benchmark is not None
-    }
+    there: dict[tuple[str, str, str], set[str]] = {}
+    for place in found.values():
+        if place.benchmark is not None and place.scenario is not None:
+            key = (place.base, place.system, place.benchmark)
+            there.setdefault(key, set()).add(place.scenario)
     for place in list(found.values()):
         high = place.benchmark or ""
         low = high.removesuffix(_HIGH) + _LOW
-        if place.division == "open":
-            continue  # which has no accuracy targets
+        if place.division == "open" or place.directory != high or place.scenario is None:
+            continue  # open has no accuracy targets
         if not high.endswith(_HIGH) or low not in draft.round.benchmarks:
             continue
-        if place.directory != high or (place.base, place.system, low, place.scenario) in taken:
-            continue
+        has = there.get((place.base, place.system, low), set())
         category = system_of(draft, place.base, place.system).category
         demands = demands_of(draft.round.benchmarks[low], category)
-        if demands is None or place.scenario not in demands.allowed:
+        if demands is None or place.scenario in has or place.scenario not in demands.allowed:
+            continue
+        if not _complete(demands, has | there[place.base, place.system, high]):
             continue
         reason = f"{low} may be inferred from {high}: its accuracy target is lower"
         _copy(draft, place, low, place.folder, reason)
         _copy_code(draft, place.base, high, low, reason)
+
+
+def _complete(demands: Category, scenarios: set[str]) -> bool:
+    """Whether the scenarios are all that a benchmark must have: half a benchmark is no result."""
+    return set(demands.required) <= scenarios and all(
+        set(choice) & scenarios for choice in demands.one_of
+    )
 
 
 def _copy_code(draft: Draft, base: str, high: str, low: str, reason: str) -> None:

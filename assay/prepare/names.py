@@ -257,7 +257,7 @@ def _systems(draft: Draft) -> None:
         free = tried.get(base, set()) - described.get(base, set())
         if system in tried.get(base, set()) and name.endswith(suffix):
             continue
-        near = next((n for n in sorted(free) if _plain(n) == _plain(system)), None)
+        near = next((n for n in sorted(free) if _bare(n).lower() == _bare(system).lower()), None)
         near = near or nearest(system, free, 0.9)
         if near is not None:
             entry.move(

@@ -62,6 +62,7 @@ def drafted(tree: Path, listing: Folder, wishes: Wishes) -> Draft:
         layouts.as_recorded(draft, wishes.record)
     if "junk" not in wishes.skip:
         junk.take_out(draft)
+        junk.too_large(draft)
     if "names" not in wishes.skip:
         names.spell(draft)
         if "junk" not in wishes.skip:
@@ -72,7 +73,6 @@ def drafted(tree: Path, listing: Folder, wishes: Wishes) -> Draft:
         conflicts.settle(draft)
     if "junk" not in wishes.skip:
         junk.stray_files(draft)
-        junk.too_large(draft)
     if not any(len(entry.parts) > 3 for entry in draft.kept()):
         raise NoTree(f"{tree}: found no submission; expected closed, open or network in it")
     if "describe" not in wishes.skip:

@@ -380,8 +380,11 @@ def test_each_mess_is_tidied(good: GoodTree, name: str) -> None:
     _tidied(good, [name])
 
 
-def test_a_hidden_file_in_a_folder_of_another_name(good: GoodTree) -> None:
-    _tidied(good, ["hidden", "docs"])
+@pytest.mark.parametrize(
+    "messes", [["hidden", "docs"], ["double submitter", "large"], ["description", "blank"]]
+)
+def test_messes_that_hide_each_other(good: GoodTree, messes: list[str]) -> None:
+    _tidied(good, messes)
 
 
 @settings(max_examples=int(os.environ.get("ASSAY_MESSES", "10")), derandomize=True)
