@@ -24,6 +24,7 @@ ITEM_BYTES = {
     "int64": 8,
 }
 PRECISIONS = ("as-is", "fp32", "tf32", "fp16", "bf16", "int8", "fp8")
+FILLING_BYTES = 256 << 20
 # Changes when the meaning of a stored engine changes, so that older ones are built again.
 KEY_FORMAT = 2
 
@@ -173,8 +174,9 @@ def buckets(sizes: Sequence[int]) -> tuple[int, ...]:
 
 def default_batch(benchmark: Benchmark, multiprocessors: int, free_bytes: int, streams: int) -> int:
     """Samples in one inference that fill a device: two for each multiprocessor, down to a power of
-    two (256 on an H200, 64 on an L4), as far as the buffers take no more than a quarter of its
-    free memory; never below the benchmark's own, never more than are loaded at once.
+    two (256 on an H200, 64 on an L4).  Large samples need fewer: half of that as long as the inputs
+    take more than `FILLING_BYTES` (what layers keep is a multiple of it), or all buffers more than
+    a quarter of the free memory.  Never below the benchmark's own, nor more than are loaded.
     """
     tensors = ports((*benchmark.inputs, *benchmark.outputs))
     if not all(port.plain for port in tensors):
@@ -182,7 +184,8 @@ def default_batch(benchmark: Benchmark, multiprocessors: int, free_bytes: int, s
     batch = 1 << max(0, (2 * max(1, multiprocessors)).bit_length() - 1)
     batch = min(batch, 1024)
     each = 2 * streams * sum(port.nbytes(port.at(1, 1)) for port in tensors)
-    while batch > 1 and batch * each > free_bytes // 4:
+    inputs = sum(port.nbytes(port.at(1, 1)) for port in ports(benchmark.inputs))
+    while batch > 1 and (batch * each > free_bytes // 4 or batch * inputs > FILLING_BYTES):
         batch //= 2
     return max(benchmark.batch_size, min(batch, benchmark.performance_sample_count))
 

@@ -15,6 +15,7 @@ from runner.backends.trt.plan import (
     Profile,
     buckets,
     cache_key,
+    default_batch,
     engine_facts,
     make_plan,
     split,
@@ -91,6 +92,27 @@ def test_a_type_without_counterpart_is_refused() -> None:
     text = replace(DIGITS, inputs=(Tensor("text", (None,), "str"),))
     with pytest.raises(BackendError, match="found 'text' of type str; the TensorRT backend takes"):
         plan(text)
+
+
+@pytest.mark.parametrize(
+    ("sms", "free_gb", "side", "batch"),
+    [(132, 140, 224, 256), (58, 23, 224, 64), (108, 39, 224, 128),
+     (132, 140, 1200, 8), (132, 1, 224, 64), (4, 140, 224, 8), (0, 140, 224, 2), (4000, 140, 224, 256)],
+)  # fmt: skip
+def test_the_default_batch_fills_the_device(sms: int, free_gb: int, side: int, batch: int) -> None:
+    images = replace(
+        DIGITS,
+        inputs=(Tensor("image", (None, 3, side, side), "float32"),),
+        batch_size=1,
+        performance_sample_count=1024,
+    )
+    assert default_batch(images, sms, free_gb << 30, streams=2) == batch
+    # The benchmark's own is the least, what is loaded at once the most.
+    assert default_batch(replace(images, batch_size=300), sms, free_gb << 30, streams=2) == 300
+    few = replace(images, performance_sample_count=2)
+    assert default_batch(few, sms, free_gb << 30, streams=2) == 2
+    words = replace(images, inputs=(Tensor("words", (None, None), "int64"),), batch_size=7)
+    assert default_batch(words, sms, free_gb << 30, streams=2) == 7
 
 
 def test_buckets_rise_and_hold_one() -> None:

@@ -41,6 +41,18 @@ def test_performance_run(scenario: str, tmp_path: Path) -> None:
     assert "TensorRT" in result.framework and "x 2" in result.framework
 
 
+@pytest.mark.parametrize("batch", [None, 20])
+def test_the_batch_reaches_the_engine_and_the_result(batch: int | None, tmp_path: Path) -> None:
+    result = measure(
+        job("Offline", "accuracy", tmp_path / "cache", batch_size=batch), tmp_path / "run"
+    )
+    # Without one the backend chooses: here the benchmark's own, more than four multiprocessors fill.
+    ran = batch or DIGITS.batch_size
+    assert result.valid and result.job.batch_size == ran
+    assert f"batches of {ran}" in result.framework
+    assert "samples in pinned host memory" in result.framework
+
+
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_accuracy_run(scenario: str, tmp_path: Path) -> None:
     result = measure(job(scenario, "accuracy", tmp_path / "cache"), tmp_path / "run")
