@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 TREE   ?= $(or $(ASSAY_CORPUS),../shared)
 
-.PHONY: demo test test-vllm contracts wheelhouse lint advisories fuzz nightly format bench docs clean
+.PHONY: demo test test-vllm contracts wheelhouse lint advisories fuzz kill-test nightly format bench docs clean
 
 # Versions that the tests are known to pass with; CONSTRAINTS= takes the newest.
 CONSTRAINTS ?= constraints.txt
@@ -56,6 +56,11 @@ fuzz: $(VENV)/.ready
 # The quick readers of logs against the plain ones on 10,000 damaged logs of each kind.
 nightly: $(VENV)/.ready
 	$(BIN)/python -P -m pytest --hypothesis-profile nightly tests/checker/parse/test_readers_agree.py
+
+# Commands ended at 50 random moments by each of INT, TERM and KILL, before a release (an hour or so).
+KILLS ?= 50
+kill-test: $(VENV)/.ready
+	ASSAY_KILLS=$(KILLS) $(BIN)/python -P -m pytest -p no:xdist --timeout=7200 -k "test_kills or killed" tests/assay
 
 format: $(VENV)/.ready
 	$(BIN)/ruff format .

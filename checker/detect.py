@@ -7,6 +7,7 @@ from itertools import islice
 
 import msgspec
 
+from checker.machine import MachineFault
 from checker.parse.detail import read_detail
 from checker.parse.reading import File, Folder, Unreadable, read_text
 from schemas.load import load_round, round_marks, round_names
@@ -35,7 +36,22 @@ def _detail_logs(listing: Folder) -> list[File]:
 
 
 def detect_round(listing: Folder, above: tuple[str, ...] = ()) -> Detected:
-    """The round a tree was made for. ``above``: names of the folders it stands in. Never raises.
+    """The round a tree was made for. ``above``: names of the folders it stands in.
+
+    Never raises for what the tree holds: where looking at it fails, the newest round is assumed.
+    """
+    try:
+        return _detect(listing, above)
+    except (MachineFault, MemoryError):
+        raise
+    except Exception as error:
+        newest = [mark.name for mark in round_marks() if mark.official][-1]
+        what = f"looking for its round ended with {type(error).__name__}; the newest is assumed"
+        return Detected(newest, what, sure=False)
+
+
+def _detect(listing: Folder, above: tuple[str, ...]) -> Detected:
+    """By seeds, version or layout.
 
     Seeds decide; rounds that share seeds are told apart by LoadGen's version and by the names
     of benchmark folders (the demo round borrows the seeds of the newest LoadGen).

@@ -92,7 +92,7 @@ def test_an_output_that_does_not_fit_leaves_the_old_one(
     place.write_text("the older report")
     place.chmod(0o640)
     done = subprocess.run(
-        [*ASSAY, "check", str(tree.root), "--jobs", "1", "--output", str(place)],
+        [*ASSAY, "check", str(tree.root), "--jobs", "1", "--no-cache", "--output", str(place)],
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500)),
     )  # fmt: skip
@@ -103,6 +103,22 @@ def test_an_output_that_does_not_fit_leaves_the_old_one(
     assert main(["check", str(tree.root), "--jobs", "1", "--output", str(place)]) == 0
     assert place.read_bytes().startswith(b"{") and place.stat().st_mode & 0o777 == 0o640
     assert list(old.iterdir()) == [place]
+
+
+def test_a_report_that_does_not_fit_leaves_the_old_page(grow: Grow, tmp_path: Path) -> None:
+    from schemas.report import encode
+
+    saved, page = tmp_path / "report.json", tmp_path / "out" / "report.html"
+    page.parent.mkdir()
+    saved.write_bytes(encode(grow(**DEMO).check()))
+    page.write_text("the older page")
+    done = subprocess.run(
+        [*ASSAY, "report", str(saved), "--output", str(page)], capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500)),
+    )  # fmt: skip
+    assert done.returncode == 2 and "File too large" in done.stderr
+    assert page.read_text() == "the older page" and list(page.parent.iterdir()) == [page]
 
 
 def test_output_through_a_link_and_into_a_device(grow: Grow, tmp_path: Path) -> None:

@@ -73,3 +73,13 @@ def test_report_says_why(grow: Grow) -> None:
         report.round == "v6.0"
         and report.round_detected_from == "seeds of 1 of 1 LoadGen logs looked at"
     )
+
+
+def test_a_look_that_fails_ends_no_check(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise OverflowError("int too large")
+
+    monkeypatch.setattr("checker.detect.read_detail", fail)
+    found = detect_round(list_tree(_tree(grow, "v6.0").root))
+    assert not found.sure and found.name == [n for n in round_names() if load_round(n).official][-1]
+    assert "OverflowError" in found.reason
