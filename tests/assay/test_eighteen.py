@@ -149,10 +149,12 @@ def test_08_links_of_an_archive_write_nothing_outside(tmp_path: Path) -> None:
             add(tar, f"{path}{letter}", tarfile.SYMTYPE, long)
             path = f"{path}{letter}/"
         add(tar, f"{path}{'l' * 254}", tarfile.SYMTYPE, "../" * 16)
-        add(tar, "escape", tarfile.SYMTYPE, f"{path}{'l' * 254}/../../{tmp_path.name}")
-        member = tarfile.TarInfo("escape/new")
-        member.size = 4
-        tar.addfile(member, io.BytesIO(b"evil"))
+        for up in ("..", "../..", "../../.."):
+            name = f"escape{len(up)}"
+            add(tar, name, tarfile.SYMTYPE, f"{path}{'l' * 254}/{up}")
+            member = tarfile.TarInfo(f"{name}/new")
+            member.size = 4
+            tar.addfile(member, io.BytesIO(b"evil"))
     done = run("check", packed, env={"TMPDIR": str(scratch)})
     assert not list(tmp_path.rglob("new")) and list(scratch.iterdir()) == []
     assert "X005" in done.stdout + done.stderr
