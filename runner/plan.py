@@ -93,7 +93,7 @@ class Execution:
         backend_options: override what the benchmark suggests.
         batch_size, max_batch: samples in one inference, in Offline and at most in Server; None:
             the benchmark's.
-        workers, batch_deadline_us: see `runner.run.Job`; None: 1, or 8 for each server.
+        workers, batch_deadline_us: see `runner.run.Job`.
     """
 
     backend: str = "onnxruntime"

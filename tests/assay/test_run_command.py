@@ -152,7 +152,9 @@ def start(out: Path, *more: str, **kinds: object) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def test_ctrl_c_keeps_what_was_finished(tmp_path: Path) -> None:
+def test_ctrl_c_keeps_what_was_finished_and_the_rest_runs_later(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "tree"
     process = start(out, "--scenario", "SingleStream,Offline", "--min-duration", "0.4")
     finished = out / "closed/Assay/results/box/digits/SingleStream"
@@ -167,9 +169,15 @@ def test_ctrl_c_keeps_what_was_finished(tmp_path: Path) -> None:
     assert f"kept: 1 finished scenario in {out}" in errors and "Nothing is claimed" in errors
     assert "stopped by SIGINT" in errors
     assert not finished.with_name("Offline").exists()
-    assert run(out, "--scenario", "Offline") in (0, 2)  # SHORT's scenario lies there already
-    assert main(["run", "--out", str(out), "--system", "box", "--backend", "dummy",
-                 "--scenario", "Offline", "--min-duration", "0.4"]) == 0  # fmt: skip
+    again = ["run", "--out", str(out), "--system", "box", "--backend", "dummy", "--no-progress"]
+    again += ["--scenario", "SingleStream,Offline", "--min-duration", "0.4"]
+    assert main(again) == 2  # SingleStream lies there already
+    before = {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
+    assert main([*again, "--resume"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("digits SingleStream valid") and "measured before, kept" in said[1]
+    assert said[2].startswith("digits Offline      valid")
+    assert before == {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
