@@ -215,6 +215,32 @@ def judge(detail: dict[str, Any], valid: bool, percentile: float) -> tuple[Verdi
     return "unclear", f"{share}, too few queries to tell"
 
 
+def judge_tokens(
+    detail: dict[str, Any], valid: bool, percentile: float, settings: RunSettings
+) -> tuple[Verdict, str]:
+    """As `judge`, where the times to first token and per output token have the limits.
+
+    LoadGen counts no late queries then: with a latency limit of 0 it counts them all.
+    """
+    queries = int(detail["result_query_count"])
+    found, over = [], False
+    for name, key, limit in (
+        ("TTFT", "result_first_token_99.00_percentile_latency_ns", settings.ttft_ms),
+        ("TPOT", "result_time_per_output_token_99.00_percentile_ns", settings.tpot_ms),
+    ):
+        value = detail.get(key)
+        if limit is not None and isinstance(value, (int, float)):
+            over = over or value >= limit * 1e6
+            found.append(f"{name} {value / 1e6:.4g} of {limit:g} ms")
+    text = f"99th percentile of {queries} queries: {', '.join(found)}"
+    if valid:
+        return "good", f"{text}: VALID, {CONFIDENCE * 100:.0f} % confidence by early stopping"
+    # Below the queries that early stopping needs, one late query can make the percentile.
+    if over and queries >= total_queries(0, percentile):
+        return "bad", f"{text}, too long"
+    return "unclear", f"{text}, too few queries to tell"
+
+
 def chance_of(late: int, queries: int, share: float) -> float:
     """The chance of at least `late` late ones among `queries`, each late with chance `share`."""
     if late <= 0:
@@ -337,7 +363,16 @@ class _Prober:
         reason = "; ".join(result.reasons)
         if scenario == "Server":
             percentile = float(detail["effective_target_latency_percentile"])
-            verdict, reason = judge(detail, result.valid, percentile)
+            settings = self._job.settings
+            if settings.token_latencies:
+                verdict, reason = judge_tokens(detail, result.valid, percentile, settings)
+                detail["result_overlatency_query_count"] = 0  # see there
+            else:
+                verdict, reason = judge(detail, result.valid, percentile)
+        metric = result.metric
+        if scenario == "Offline" and metric is not None:
+            # The rate that is searched for; a language benchmark's metric is of tokens.
+            metric = float(detail.get("result_samples_per_second") or metric)
         value = (
             float(detail["effective_target_qps"])
             if self.key == "target_qps"
@@ -349,16 +384,21 @@ class _Prober:
             duration_s,
             verdict,
             value,
-            metric=result.metric,
+            metric=metric,
             mean_ms=float(detail["result_mean_latency_ns"]) / 1e6,
             queries=int(detail.get("result_query_count") or 0),
             late=int(detail.get("result_overlatency_query_count") or 0),
             reason=reason,
-            limit_s=float(detail["effective_target_latency_ns"]) / 1e9
-            if scenario == "Server"
-            else 0,
+            limit_s=_limit_s(self._job.settings, detail) if scenario == "Server" else 0,
             disturbed=result.disturbed,
         )
+
+
+def _limit_s(settings: RunSettings, detail: dict[str, Any]) -> float:
+    """How long a query of Server may wait: for its answer, or for its first token."""
+    if settings.token_latencies:
+        return (settings.ttft_ms or 0.0) / 1000
+    return float(detail["effective_target_latency_ns"]) / 1e9
 
 
 def find(

@@ -23,7 +23,16 @@ from runner import (
     Silent,
     run_benchmark,
 )
-from runner.search import Found, ProbeLog, chance_of, confirmations, estimate, find, judge
+from runner.search import (
+    Found,
+    ProbeLog,
+    chance_of,
+    confirmations,
+    estimate,
+    find,
+    judge,
+    judge_tokens,
+)
 from tests.runner.test_reference import plan
 
 CAPACITY = 1000.0
@@ -225,6 +234,25 @@ def test_statistics() -> None:
     assert judge(run(1000, 30), False, 0.99)[0] == "bad"
     assert judge(run(1000, 10), False, 0.99)[0] == "unclear"
     assert judge(run(100, 0), False, 0.99)[0] == "unclear"
+    settings = RunSettings("x", "Server", token_latencies=True, ttft_ms=500.0, tpot_ms=30.0)
+
+    def tokens(queries: int, ttft_ms: float, tpot_ms: float) -> dict[str, Any]:
+        return {
+            **run(queries, queries),  # LoadGen counts all of them
+            "result_first_token_99.00_percentile_latency_ns": ttft_ms * 1e6,
+            "result_time_per_output_token_99.00_percentile_ns": tpot_ms * 1e6,
+        }
+
+    for found, valid, verdict in (
+        (tokens(1000, 400, 20), True, "good"),
+        (tokens(1000, 400, 20), False, "unclear"),
+        (tokens(1000, 600, 20), False, "bad"),
+        (tokens(1000, 400, 31), False, "bad"),
+        (tokens(100, 600, 20), False, "unclear"),
+    ):
+        assert judge_tokens(found, valid, 0.99, settings)[0] == verdict
+    text = judge_tokens(tokens(1000, 400, 31), False, 0.99, settings)[1]
+    assert text == "99th percentile of 1000 queries: TTFT 400 of 500 ms, TPOT 31 of 30 ms, too long"
     assert chance_of(0, 100, 0.01) == 1
     assert chance_of(3, 100, 0.01) == pytest.approx(0.0794, abs=1e-3)
     assert chance_of(18, 1000, 0.01) == pytest.approx(0.0138, abs=2e-3)
