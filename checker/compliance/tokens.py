@@ -122,8 +122,10 @@ def _count(
     count = int(length)
     result.records += 1
     result.total += count
-    result.shortest = count if result.shortest is None else min(result.shortest, count)
-    result.longest = max(result.longest or 0, count)
+    if result.shortest is None or count < result.shortest:
+        result.shortest = count
+    if result.longest is None or count > result.longest:
+        result.longest = count
     result.empty += not tokens
     if record.token_count is not None:
         result.counted += 1

@@ -30,7 +30,7 @@ _SET_HEAD = b'{"key": "loaded_qsl_set", "value": '
 _NEXT = b"\n" + MARKER
 _SET_START = _NEXT + _SET_HEAD
 _SET_TAIL = b', "time_ms":'
-_STRUCTURE = (b"n", b"[", b"{")
+_STRUCTURE = b"n[{"
 _LONG = 4096
 _KEEP_PER_KEY = 10_000
 _WHOLE_FILE = 48 * 1024 * 1024
@@ -309,7 +309,7 @@ def _refuse_structures(log: DetailLog) -> None:
         if key.startswith(_PLAIN_VALUES):
             entry = found[-1]
             if entry.decoded is _UNSET:
-                odd = memoryview(entry.raw)[:1] in _STRUCTURE
+                odd = memoryview(entry.raw)[0] in _STRUCTURE
             else:
                 odd = entry.decoded is None or isinstance(entry.decoded, list | dict)
             if odd:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -207,7 +208,7 @@ def data_types_known(
     odd = {key: words for key in keys if (words := _odd_types(fields.get(key)))}
     if odd:
         words = list(dict.fromkeys(word for many in odd.values() for word in many))
-        near = nearest(words[0], _TYPES, 0.7)
+        near = _near_type(words[0])
         yield Problem(
             f"found {listed(words)} in {listed(odd)}; expected a usual data type{hint(near)}",
             **at(document, next(iter(odd))),
@@ -215,6 +216,12 @@ def data_types_known(
             required=near or "fp16, int8, fp8, …",
             count=len(odd),
         )
+
+
+@functools.lru_cache(maxsize=256)
+def _near_type(word: str) -> str | None:
+    # A submitter spells a type in one way, in all results.
+    return nearest(word, _TYPES, 0.7)
 
 
 def _odd_types(value: Any) -> list[str]:
