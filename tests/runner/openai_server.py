@@ -254,6 +254,5 @@ def _until_eof() -> None:
 if __name__ == "__main__":
     threading.Thread(target=_until_eof, daemon=True).start()
     chosen = json.loads(sys.argv[1])
-    asyncio.run(
-        _serve(Script(**{k: tuple(v) if isinstance(v, list) else v for k, v in chosen.items()}))
-    )
+    given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in chosen.items()}
+    asyncio.run(_serve(Script(**given)))
