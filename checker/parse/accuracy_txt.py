@@ -190,6 +190,18 @@ class _Twice:
                     line=number,
                     at_most=True,
                 )
+        for name in ("rouge1", "exact_match", "f1"):
+            if values.get(name, 0.0) > 100:
+                yield Derived(
+                    name=name,
+                    stated=pairs[name],
+                    value=values[name],
+                    implied=100.0,
+                    exact=_ROOM,
+                    how="the scale of 0 to 100",
+                    line=number,
+                    at_most=True,
+                )
         for name in ("vbench_score", "exact_match"):
             if name in values:
                 self._score = name, pairs[name], number

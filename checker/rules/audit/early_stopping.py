@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from checker import loadgen_keys as keys
 from checker.audit.evidence import PERCENTS, Look
 from checker.early_stopping import (
     discarded_count,
@@ -167,6 +168,17 @@ def early_stopping_server(run: PerformanceRun | ComplianceRun, round: Round) -> 
             f"{number(over)} of {number(count)} queries over the latency limit (I_{percentile:g}(n - t, t + 1) <= 0.01)",
             "certain",
         )
+    longest = look.number(keys.LATENCY.maximum)
+    if longest is not None and (longest > target) != (over > 0):
+        yield contradiction(
+            run,
+            look,
+            "result_overlatency_query_count",
+            over,
+            "> 0" if longest > target else 0,
+            f"the longest latency of {milliseconds(longest)} and the latency limit of {milliseconds(target)}",
+        )
+        return
     for percent in PERCENTS:
         key = f"result_{percent}_percentile_latency_ns"
         value = look.detail.number(key)

@@ -120,11 +120,11 @@ def _seeds_known_from(number: tuple[int, ...]) -> datetime.datetime | None:
 _DAY_S = 86_400.0
 
 
-@rule("R117", WARNING)
+@rule("R117", WARNING, cases={"after publication": ERROR})
 def date_in_round(run: RunTrace, round: Round, field: Field) -> Iterator[Problem]:
     """The run's date lies between the round before and the publication of its own.
 
-    One finding for a system and a kind of run.
+    One finding for a system and a kind of run. No run of 14 rounds is dated after its publication.
 
     Why: the round's seeds were not known before, and a published run was made before publication.
     Fix: use the log as LoadGen wrote it; set the system's clock before a run.
@@ -152,6 +152,7 @@ def date_in_round(run: RunTrace, round: Round, field: Field) -> Iterator[Problem
             line=run.lines.get("test_datetime"),
             found=day,
             required=f"{earliest.date().isoformat() if earliest else '…'} to {latest.date().isoformat()}",
+            case="after publication" if run.began > last else None,
             evidence=evidence(
                 "deadline of the round before <= test_datetime <= publication",
                 "high",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from checker.audit import figures
-from checker.audit.evidence import evidence
+from checker.audit.evidence import evidence, moment
 from checker.model import Result
 from checker.parse.documents import Document
+from checker.parse.power import Message, PowerLogs, seconds_of
 from checker.rule import ERROR, NotJudged, Problem, rule
 from checker.wording import pair
 from schemas.round import Round
@@ -52,3 +53,45 @@ def ranges_as_read(
                 {one.command: one.set_to, "greatest reading": one.greatest, "ratio": one.ratio},
             ),
         )
+
+
+_AFTER_S = 900.0
+
+
+@rule("R140", ERROR, needs={"logs": "performance.power", "messages": "performance.power.ptd"})
+def messages_of_the_run(
+    result: Result, round: Round, logs: PowerLogs, messages: list[Message]
+) -> Iterator[Problem]:
+    """PTDaemon's messages begin before the run and end within 15 minutes after it.
+
+    The last message is 12 to 74 s after the run, the first 11 minutes and more before it, in all 36
+    measurements of v2.1 to v4.1.
+
+    Why: one session ranges, measures and stops the meter; messages of another time are another
+    session's.
+    Fix: use the ptd_logs.txt of the session that measured the run.
+    Source: power_measurement.adoc; ptd_logs.txt: the time of every message.
+    """
+    times = [time for m in messages if (time := seconds_of(m.stamp)) is not None]
+    if not times or logs.begin is None or logs.end is None:
+        raise NotJudged
+    first, last = min(times), max(times)
+    if first <= logs.begin and logs.end <= last <= logs.end + _AFTER_S:
+        return
+    yield Problem(
+        f"found messages from {moment(first)} to {moment(last)}; expected messages of the session that "
+        f"measured the run from {moment(logs.begin)} to {moment(logs.end)}",
+        path=logs.ptd_path,
+        found=[moment(first), moment(last)],
+        required=[moment(logs.begin), moment(logs.end)],
+        evidence=evidence(
+            "first message <= begin of the run; end of the run <= last message <= end + 900 s",
+            "high",
+            {
+                "first message": moment(first),
+                "last message": moment(last),
+                "begin of the run": moment(logs.begin),
+                "end of the run": moment(logs.end),
+            },
+        ),
+    )

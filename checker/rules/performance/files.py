@@ -261,6 +261,12 @@ def _printed(run: Run, detail: DetailLog) -> Iterator[str]:
                     yield key
 
 
+def _counts_errors(version: str | None) -> bool:
+    """Whether LoadGen logs the number of errors, as it does from 5.0 on."""
+    number = (version or "").split(".")[0]
+    return number.isdecimal() and int(number) >= 5
+
+
 @rule("P165", WARNING, needs={"mode": "mode"})
 def detail_log_whole(
     run: PerformanceRun | AccuracyRun | ComplianceRun | RangingRun,
@@ -274,10 +280,12 @@ def detail_log_whole(
     Why: a log that ends earlier is truncated, and LoadGen's errors may be what is missing.
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen loadgen.cc and results.cc: power_begin and power_end of every run, then percentiles
-        up to the 99.9th.
+        up to the 99.9th; num_errors from 5.0 on.
     """
     wanted = [keys.POWER_BEGIN, keys.POWER_END]
     if mode == "PerformanceOnly" and detail.format != "text":
+        if _counts_errors(run.loadgen_version):
+            wanted.append(keys.NUM_ERRORS)
         families = (keys.LATENCY, keys.QUERY_LATENCY)
         if not any(family.at(99.9) in detail for family in families):
             wanted.append(keys.LATENCY.at(99.9))
