@@ -549,6 +549,12 @@ def _server(
         )
     value = float(f"{low * (1 - search.margin):.4g}")
     above = f"{high:g} was not carried" if high is not None else "no higher one was tried"
+    refused = [probe.disturbed for probe in prober.made if probe.value == high]
+    if refused and min(refused) >= DISTURBED:
+        above += (
+            f" while other processes kept it waiting for a processor {min(refused):.0%} of the time, "
+            "so the system may carry more"
+        )
     return Found(
         "target_qps",
         value,

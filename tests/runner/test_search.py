@@ -177,6 +177,25 @@ def test_probes_that_contradict_one_another_end_the_search(
         search_with(Fitful(), "Server", tmp_path / "log.jsonl", monkeypatch)
 
 
+def test_a_bound_that_was_found_on_a_busy_machine_is_named_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Busy(Machine):
+        """Other processes take part of the time from the runs that are too much."""
+
+        def __call__(self, job: Job, folder: Path, progress: Any) -> Measurement:
+            made = super().__call__(job, folder, progress)
+            return replace(made, disturbed=0.0 if made.valid else 0.08)
+
+    text = search_with(Busy(), "Server", tmp_path / "log.jsonl", monkeypatch).text
+    assert "was not carried while other processes kept it waiting for a processor 8% of" in text
+    assert "so the system may carry more; target_qps is 5 % lower" in text
+    assert (
+        "may carry more"
+        not in search_with(Machine(), "Server", tmp_path / "quiet.jsonl", monkeypatch).text
+    )
+
+
 def test_a_rate_far_below_the_warm_up_s_is_a_disturbed_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
