@@ -676,10 +676,16 @@ class SharedLogs(msgspec.Struct, frozen=True, kw_only=True):
     differences: tuple[str, ...]
 
 
+_MANY_COPIES = 50
+
+
 def shared_logs(
     fingerprints: Iterable[Fingerprint], descriptions: Mapping[str, Mapping[str, Any]]
 ) -> list[SharedLogs]:
     """Every pair of systems that share logs, in the order of their paths.
+
+    Of a log with over 50 copies each pair is of the first system and another: all pairs of 5,000
+    copies would be 12 million.
 
     descriptions: a system description by the key of each result.
     """
@@ -689,7 +695,7 @@ def shared_logs(
     pairs: dict[tuple[Any, ...], list[tuple[Fingerprint, Fingerprint]]] = {}
     for logs in groups.values():
         logs.sort(key=lambda log: log.path)
-        for index, one in enumerate(logs):
+        for index, one in enumerate(logs if len(logs) <= _MANY_COPIES else logs[:1]):
             for other in logs[index + 1 :]:
                 if one.system != other.system:
                     key = (one.division, one.system, other.system)

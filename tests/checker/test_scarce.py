@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from checker.model import Fingerprint, shared_logs
 from checker.verdict import in_order, summarise, with_verdicts
-from schemas.report import Finding, Result
+from schemas.report import Finding, Result, Subject
 from tests.conftest import Grow
 
 ROOT = Path(__file__).parents[2]
@@ -102,6 +103,22 @@ def test_a_hundred_thousand_results() -> None:
     assert (summary.results, summary.valid, summary.errors) == (count, count // 2, count // 2)
     assert [r.status for r in judged[:4]] == ["invalid", "valid", "invalid", "valid"]
     assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize(("copies", "pairs"), [(3, 3), (50, 1225), (51, 50), (5_000, 4_999)])
+def test_many_copies_of_one_log(copies: int, pairs: int) -> None:
+    """Each pair of systems of a few; of very many each with the first, which takes no longer."""
+    prints = [
+        Fingerprint(
+            f"p/{n:04}", Subject("closed", "Acme", f"box{n:04}"), "closed", ("Acme", f"box{n:04}"),
+            ("1", "2"), (_key(n),),
+        )
+        for n in range(copies)
+    ]  # fmt: skip
+    began = time.monotonic()
+    found = shared_logs(prints, {})
+    assert len(found) == pairs and {f.systems[0][1] for f in found[:2]} == {"box0000"}
+    assert time.monotonic() - began < 10
 
 
 def _key(number: int) -> str:
