@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from assay.prepare import conflicts, describe, failures, infer, junk, layouts, names, shorten
 from assay.prepare.draft import Draft
@@ -73,7 +72,8 @@ def drafted(tree: Path, listing: Folder, wishes: Wishes) -> Draft:
         conflicts.settle(draft)
     if "junk" not in wishes.skip:
         junk.stray_files(draft)
-    if not any(len(entry.parts) > 3 for entry in draft.kept()):
+    divisions = draft.round.divisions
+    if not any(e.parts[0] in divisions and len(e.parts) > 3 for e in draft.kept()):
         raise NoTree(f"{tree}: found no submission; expected closed, open or network in it")
     if "describe" not in wishes.skip:
         describe.describe(draft)
@@ -87,30 +87,31 @@ def drafted(tree: Path, listing: Folder, wishes: Wishes) -> Draft:
 
 
 def _prefix(tree: Path, listing: Folder, wishes: Wishes) -> str:
-    """The folders of a submission that TREE, being a part of one, lies in."""
-    if not (wishes.division or wishes.submitter or wishes.system):
-        return ""
+    """The folders of a submission that TREE, being a part of one, lies in: as wished, or by the names
+    of its parent folders."""
     place = locate(tree, listing)
-    scope: Literal["division", "submitter", "system"] | str = place.scope
     lower = {name.lower() for name in listing.folders}
+    wished = wishes.division or wishes.submitter or wishes.system
     if lower & {"closed", "open", "network"}:
-        raise NoTree(
-            f"{tree}: found a whole submission; --division and --submitter place a part of one"
-        )
-    if lower & {"results", "systems"}:
-        scope = "submitter"
-    division, submitter = wishes.division, wishes.submitter
-    if division is None or submitter is None:
-        raise NoTree("a part of a submission needs --division and --submitter")
-    if scope == "submitter":
-        return f"{division}/{submitter}/"
-    system = wishes.system or (place.system if place.system != UNKNOWN else None)
-    parts = {"system": 1, "benchmark": 2, "result": 3}.get(scope)
+        if wished:
+            raise NoTree(
+                f"{tree}: found a whole submission; --division and --submitter place a part of one"
+            )
+        return ""
+    scope: str = "submitter" if lower & {"results", "systems"} else place.scope
+    parts = {"submitter": 0, "system": 1, "benchmark": 2, "result": 3}.get(scope)
     if parts is None and wishes.system:
         parts = 1
-    if parts is None or system is None:
+    if parts is None and not wished:
+        return ""  # a folder around the tree, perhaps
+    division = wishes.division or place.division
+    submitter = wishes.submitter or place.submitter
+    if UNKNOWN in (division, submitter):
+        raise NoTree(f"{tree} is a part of a submission: give --division and --submitter")
+    system = wishes.system or place.system
+    names = [system, place.benchmark, place.scenario][: parts or 0]
+    if parts is None:
         raise NoTree(f"{tree}: found no results; expected <benchmark>/<scenario>/performance in it")
-    names = [system, place.benchmark, place.scenario][:parts]
     if UNKNOWN in names:
-        raise NoTree(f"{tree}: its parent folders do not say which benchmark and scenario it is")
-    return "/".join([division, submitter, "results", *names, ""])
+        raise NoTree(f"{tree}: give --system; its parent folders must name benchmark and scenario")
+    return "/".join([division, submitter, *(["results", *names] if names else []), ""])

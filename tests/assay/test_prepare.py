@@ -137,6 +137,15 @@ def test_a_part_of_a_submission_is_put_in_its_place(grow: Grow, tmp_path: Path) 
     }
     with pytest.raises(NoTree, match="--division and --submitter"):
         plan(part, Wishes(round="v6.0", system="box1"))
+    # Its parent folders say where it is.
+    for inside in ("", "results/box1", "results/box1/resnet"):
+        made = plan(tree.root / tree.base / inside, Wishes(round="v6.0", failed="keep"))
+        assert {s.destination for s in made.steps if s.path is not None} == {
+            p for p in hashes(tree.root) if p.startswith(f"{tree.base}/{inside}".rstrip("/") + "/")
+        }
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(NoTree, match="no submission"):
+        plan(tmp_path / "empty", Wishes(round="v6.0"))
 
 
 # --- layouts ------------------------------------------------------------------------------------
