@@ -1,13 +1,8 @@
-"""What executes a model: three methods, and some more that a backend may have.
+"""What executes a model: a `Backend` has three methods and need have no more.
 
-`bind(feed)` gives the same samples in the form that `infer` takes fastest; it is called while
-LoadGen loads samples, for feeds that will come again and again, by a SUT that infers in one thread
-alone.  It may do what a system does with samples that lie in its memory, and nothing that belongs
-to an inference.
-
-`stage(arrays)` and `flows()` are for a backend that takes batches without waiting for those before:
-see `runner.streaming`.  With `chooses_batch` and `batch_size` it chooses the batch by its device
-where the user gives none.
+What it has besides, it is asked for: each of the other protocols here is one such ability, and
+`runner.streaming` has those of backends that keep a device full.  A `StreamingBackend` answers token by
+token.
 """
 
 from __future__ import annotations
