@@ -84,7 +84,7 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_failed_query_fails_the_run(tmp_path: Path, fault: str) -> None:
     """Whatever goes wrong: the run ends with the cause and the query, and claims nothing."""
-    with Scripted(fault=fault, sound=60) as server, pytest.raises(LostQuery) as raised:
+    with Scripted(fault=fault, sound=400) as server, pytest.raises(LostQuery) as raised:
         run(tmp_path / "run", server.url, settings(min_duration_ms=20_000), timeout=0.5)
     said = str(raised.value)
     assert FAULTS[fault] in said
@@ -96,7 +96,7 @@ def test_a_failed_query_fails_the_run(tmp_path: Path, fault: str) -> None:
 
 
 def test_a_server_that_was_restarted(tmp_path: Path) -> None:
-    with Scripted(fault="restarted", sound=60) as server, pytest.raises(RunnerError) as raised:
+    with Scripted(fault="restarted", sound=30) as server, pytest.raises(RunnerError) as raised:
         run(tmp_path / "run", server.url, settings(min_duration_ms=3000))
     assert "the server was restarted during the run" in str(raised.value)
     assert [path.name for path in tmp_path.iterdir()] == ["run.failed"]
