@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -109,6 +109,7 @@ class Answers(msgspec.Struct, frozen=True):
     kind: str
     path: str
     digest: str
+    contradictions: tuple[str, ...] = ()
 
 
 class Named(msgspec.Struct, frozen=True):
@@ -189,14 +190,22 @@ def traces_of(result: Result) -> Traces:
     return found
 
 
-def note_contradictions(traces: Traces, findings: Iterable[Finding]) -> None:
-    """Keep with each run which rules found an error in its log."""
+def note_contradictions(traces: Traces, findings: Sequence[Finding]) -> None:
+    """Keep with each run, and each log of answers, which rules found something wrong with it."""
     errors: dict[str | None, set[str]] = defaultdict(set)
     for finding in findings:
         if finding.severity == "error":
             errors[finding.path].add(finding.rule)
     for run in traces.runs:
         run.contradictions = tuple(sorted(errors.get(run.path, ())))
+    doubts: dict[str | None, set[str]] = defaultdict(set)
+    for finding in findings:
+        if finding.severity in ("error", "warning"):
+            doubts[finding.path].add(finding.rule)
+    traces.result.answers = tuple(
+        Answers(one.kind, one.path, one.digest, tuple(sorted(doubts.get(one.path, ()))))
+        for one in traces.result.answers
+    )
 
 
 def _run_trace(result: Result, kind: str, run: Run, detail: DetailLog) -> RunTrace:

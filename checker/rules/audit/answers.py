@@ -163,12 +163,27 @@ def answers_of_its_own(result: ResultTrace, round: Round) -> Iterator[Problem]:
             required="answers of the test's own run",
             case="same test" if same and _one_task(result, others) else None,
             results=tuple(dict.fromkeys([*result.results, *trace.results])),
+            invalidates=_blamed(result, own, trace, other),
             evidence=evidence(
                 "SHA-256 of two accuracy logs is equal",
                 "certain",
                 {"this log": own.path, "other log": other.path, "SHA-256": own.digest},
             ),
         )
+
+
+def _blamed(
+    one: ResultTrace, own: Answers, other: ResultTrace, theirs: Answers
+) -> tuple[str, ...] | None:
+    """The results that the copy belongs to: whose log contradicts its place, else both of one system."""
+    mine, others = set(own.contradictions), set(theirs.contradictions)
+    if others < mine:
+        return one.results
+    if mine < others:
+        return other.results
+    a, b = one.subject, other.subject
+    same = (a.submitter, a.system) == (b.submitter, b.system)
+    return None if same and base_name(a.benchmark) == base_name(b.benchmark) else ()
 
 
 def _one_task(one: ResultTrace, others: list[tuple[ResultTrace, Answers]]) -> bool:
