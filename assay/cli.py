@@ -268,8 +268,13 @@ def _output_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--repo-url", metavar="URL",
-        help="for html and xlsx: address of TREE, so that findings and results link to their files, "
+        help="for html, sarif and xlsx: address of TREE, so that findings and results link to their files, "
         "e.g. https://github.com/OWNER/NAME/blob/main",
+    )  # fmt: skip
+    parser.add_argument(
+        "--baseline", type=Path, metavar="REPORT.json",
+        help="an earlier report of the tree: show first what is new and gone, and mark what is new "
+        "(terminal, markdown, github, sarif, junit)",
     )  # fmt: skip
     parser.add_argument("--quiet", action="store_true", help="print one line only")
     parser.add_argument(
@@ -467,6 +472,8 @@ def _formats(options: argparse.Namespace) -> list[tuple[Path | None, str]]:
     """Where to write what; raises Usage before any work is done."""
     import reports
 
+    if options.baseline is not None:
+        _saved(options.baseline)  # what cannot be read is noticed before the check, not after
     if options.repo_url is not None:
         from reports import links
 
@@ -479,7 +486,9 @@ def _formats(options: argparse.Namespace) -> list[tuple[Path | None, str]]:
             f"unknown format {options.format!r}; the formats are {', '.join(reports.FORMATS)}"
         )
     if not options.output:
-        return [(None, options.format or "terminal")]
+        alone: list[tuple[Path | None, str]] = [(None, options.format or "terminal")]
+        _installed(alone)
+        return alone
     pairs: list[tuple[Path | None, str]] = []
     for path in options.output:
         if options.format is not None and len(options.output) == 1:
@@ -492,11 +501,23 @@ def _formats(options: argparse.Namespace) -> list[tuple[Path | None, str]]:
     for path, _format in pairs:
         if path is not None and not path.absolute().parent.is_dir():
             raise Usage(f"--output {path}: there is no folder {path.absolute().parent}")
+    _installed(pairs)
     return pairs
 
 
-_LINKING = frozenset({"html", "xlsx"})
+def _installed(pairs: list[tuple[Path | None, str]]) -> None:
+    """Raises Usage where a format's package is missing."""
+    from importlib.util import find_spec
+
+    if any(format == "xlsx" for _, format in pairs) and find_spec("xlsxwriter") is None:
+        raise Usage('the xlsx format needs the package xlsxwriter: pip install "assay[xlsx]"')
+
+
+_LINKING = frozenset({"html", "sarif", "xlsx"})
 """The formats whose ``render`` takes ``repository``, the address of the tree."""
+
+_COMPARING = frozenset({"terminal", "markdown", "github", "sarif", "junit"})
+"""The formats whose ``render`` takes ``since``, what changed since the baseline."""
 
 
 def _deliver(
@@ -505,19 +526,31 @@ def _deliver(
     import reports
     from checker.writing import write_file
 
+    since = None
+    if options.baseline is not None:
+        from reports.since import Since
+
+        since = Since(options.baseline.name, _saved(options.baseline), report)
+        silent = sorted({format for _, format in pairs} - _COMPARING)
+        if silent:
+            _say(f"assay: note: --baseline changes nothing in {', '.join(silent)}")
     for path, format in pairs:
         if path is None and format == "terminal":
             from reports import to_terminal
 
-            to_terminal.write(report, sys.stdout, verbose=options.verbose, quiet=options.quiet)
+            to_terminal.write(
+                report, sys.stdout, verbose=options.verbose, quiet=options.quiet, since=since
+            )
             continue
         extra: dict[str, Any] = {}
         if format == "terminal":
             extra = {"quiet": options.quiet, "verbose": options.verbose}
         elif format in ("github", "sarif"):
             extra = {"prefix": options.prefix}
-        elif format in _LINKING and options.repo_url:
-            extra = {"repository": options.repo_url}
+        if format in _LINKING and options.repo_url:
+            extra["repository"] = options.repo_url
+        if since is not None and format in _COMPARING:
+            extra["since"] = since
         try:
             rendered = reports.render(report, format, **extra)
         except reports.ReportError as error:

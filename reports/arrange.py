@@ -11,6 +11,12 @@ from schemas.report import SEVERITIES, AccuracyScore, Finding, Report, Result, R
 
 _RANK: dict[str, int] = {severity: rank for rank, severity in enumerate(SEVERITIES)}
 
+
+def rank(severity: str) -> int:
+    """A severity's place in order, the worst first."""
+    return _RANK[severity]
+
+
 SystemKey = tuple[str, str, str]
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from reports import arrange, figures
 from reports.escape import github_data, github_property
 from schemas.report import Finding, Report
+
+if TYPE_CHECKING:
+    from reports.since import Since
 
 _COMMAND = {"error": "error", "warning": "warning", "note": "notice"}
 
@@ -12,21 +17,35 @@ _COMMAND = {"error": "error", "warning": "warning", "note": "notice"}
 SHOWN_PER_SEVERITY = 10
 
 
-def render(report: Report, *, prefix: str = "", limit: int = SHOWN_PER_SEVERITY) -> str:
+def render(
+    report: Report,
+    *,
+    prefix: str = "",
+    limit: int = SHOWN_PER_SEVERITY,
+    since: Since | None = None,
+) -> str:
     """One command per finding, errors first, and a line that sums up.
 
     ``prefix`` is the tree's path inside the repository. At most ``limit`` findings of each
     severity become annotations, each rule's first place before any rule's second; the rest is
-    counted. Waived findings are only counted.
+    counted. Waived findings are only counted. ``since`` is what changed since an earlier report: new
+    findings come first and are marked.
     """
     lines = []
     for severity, command in _COMMAND.items():
         findings = _spread(report, severity)
-        lines += [_command(command, finding, prefix) for finding in findings[:limit]]
+        if since is not None:
+            findings.sort(key=lambda finding: not since.is_new(finding))
+        lines += [
+            _command(command, finding, prefix, since.mark(finding) if since is not None else "")
+            for finding in findings[:limit]
+        ]
         rest = len(findings) - limit
         if rest > 0:
             text = f"{figures.plural(rest, f'more {severity}')} without an annotation of its own"
             lines.append(f"assay: {text}; the report lists all.")
+    if since is not None:
+        lines.append(f"::notice title=Assay::{github_data(since.headline)}")
     level = "error" if report.failed or not report.summary.results else "notice"
     verdict = github_data(arrange.verdict_text(report))
     lines.append(f"::{level} title=Assay::{verdict}")
@@ -44,14 +63,15 @@ def _spread(report: Report, severity: str) -> list[Finding]:
     return [finding for _, finding in sorted(ranked, key=lambda pair: pair[0])]
 
 
-def _command(command: str, finding: Finding, prefix: str) -> str:
+def _command(command: str, finding: Finding, prefix: str, mark: str) -> str:
     properties = []
     if finding.path:
         path = f"{prefix.rstrip('/')}/{finding.path}" if prefix else finding.path
         properties.append(f"file={github_property(path, 1000)}")
         if finding.line is not None:
             properties.append(f"line={max(finding.line, 1)}")
-    properties.append(f"title={github_property(f'{finding.rule} {finding.name}')}")
+    title = f"{mark}: " if mark else ""
+    properties.append(f"title={github_property(f'{title}{finding.rule} {finding.name}')}")
     message = finding.message
     if not finding.path:
         message = f"{arrange.place(finding)}: {message}"

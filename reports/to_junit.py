@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
 from reports import arrange, figures
 from reports.escape import NAME_LIMIT, one_line, visible
 from schemas.report import Finding, Report, Result
+
+if TYPE_CHECKING:
+    from reports.since import Since
 
 _FINDINGS_PER_CASE = 50
 
@@ -16,13 +20,17 @@ _FINDINGS_PER_CASE = 50
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
-def render(report: Report) -> str:
-    """The report as JUnit XML: an invalid result fails, what names no result has its own suite."""
+def render(report: Report, *, since: Since | None = None) -> str:
+    """The report as JUnit XML: an invalid result fails, what names no result has its own suite.
+
+    ``since`` is what changed since an earlier report: its counts are a property of every suite, and
+    new findings are marked.
+    """
     attached = arrange.Attached(report)
     suites = []
     for key, results in arrange.by_system(report):
         name = " / ".join(key)
-        suites.append(_suite(name, [_case(name, r, attached.of(r)) for r in results]))
+        suites.append(_suite(name, [_case(name, r, attached.of(r)) for r in results], since))
     groups: dict[str, list[Finding]] = {}
     for finding in attached.loose:
         groups.setdefault(finding.rule, []).append(finding)
@@ -30,7 +38,7 @@ def render(report: Report) -> str:
         cases = [
             _Case("tree", f"{rule} {found[0].name}", found, None) for rule, found in groups.items()
         ]
-        suites.append(_suite("tree", cases))
+        suites.append(_suite("tree", cases, since))
     tests = sum(suite.tests for suite in suites)
     failures = sum(suite.failures for suite in suites)
     lines = [
@@ -62,18 +70,25 @@ def _case(suite: str, result: Result, findings: list[Finding]) -> _Case:
     return _Case(suite, f"{result.directory} {result.scenario}", findings, result)
 
 
-def _suite(name: str, cases: list[_Case]) -> _Suite:
+def _suite(name: str, cases: list[_Case], since: Since | None) -> _Suite:
     failures = sum(case.failed for case in cases)
     lines = [
         f'  <testsuite name={_attribute(name)} tests="{len(cases)}" failures="{failures}" '
         'errors="0" skipped="0">',
-        *(line for case in cases for line in _case_lines(case)),
+        *_properties(since),
+        *(line for case in cases for line in _case_lines(case, since)),
         "  </testsuite>",
     ]
     return _Suite(len(cases), failures, "\n".join(lines))
 
 
-def _case_lines(case: _Case) -> Iterable[str]:
+def _properties(since: Since | None) -> Iterable[str]:
+    if since is not None:
+        headline = _attribute(since.headline)
+        yield f'    <properties><property name="since" value={headline}/></properties>'
+
+
+def _case_lines(case: _Case, since: Since | None) -> Iterable[str]:
     yield f"    <testcase classname={_attribute(case.suite)} name={_attribute(case.name)}>"
     if case.failed:
         kind = case.errors[0].rule if case.errors else "invalid"
@@ -82,11 +97,11 @@ def _case_lines(case: _Case) -> Iterable[str]:
             message = f"{message} (and {figures.plural(len(case.errors) - 1, 'more error')})"
         yield (
             f"      <failure type={_attribute(kind)} message={_attribute(message)}>"
-            f"{_listed(case.errors)}</failure>"
+            f"{_listed(case.errors, since)}</failure>"
         )
     told = _told(case.result) if case.result else ""
     if case.others or told:
-        yield f"      <system-out>{_text(told)}{_listed(case.others)}</system-out>"
+        yield f"      <system-out>{_text(told)}{_listed(case.others, since)}</system-out>"
     yield "    </testcase>"
 
 
@@ -100,10 +115,13 @@ def _told(result: Result) -> str:
     return f"{value}\n{scores}"
 
 
-def _listed(findings: list[Finding]) -> str:
+def _listed(findings: list[Finding], since: Since | None) -> str:
     lines = []
+    if since is not None:  # what is new must not be among what is only counted
+        findings = sorted(findings, key=lambda finding: not since.is_new(finding))
     for finding in findings[:_FINDINGS_PER_CASE]:
-        state = "waived " if finding.waived else ""
+        state = "new " if since is not None and since.is_new(finding) else ""
+        state += "waived " if finding.waived else ""
         head = f"{state}{finding.severity} {finding.rule} {one_line(arrange.place(finding))}"
         lines.append(f"{head}: {one_line(finding.message)}")
         if finding.fix:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from reports import arrange, figures
 from reports.escape import markdown_code, markdown_html, markdown_text
 from schemas.report import Finding, Report, Result
+
+if TYPE_CHECKING:
+    from reports.since import Since
 
 LIMIT = 65_000  # GitHub refuses a comment of more than 65,536 characters
 _MARK = {"error": "🔴", "warning": "🟡", "note": "🔵"}
@@ -13,10 +18,16 @@ _PLACES_PER_RULE = 25
 _RULES = 30
 
 
-def render(report: Report, *, limit: int = LIMIT) -> str:
-    """The report as GitHub Markdown of at most ``limit`` characters, the rest counted."""
+def render(report: Report, *, limit: int = LIMIT, since: Since | None = None) -> str:
+    """The report as GitHub Markdown of at most ``limit`` characters, the rest counted.
+
+    ``since`` is what changed since an earlier report: it comes first, and new findings are marked.
+    """
     page = _Page(limit)
     page.add(_head(report))
+    if since is not None:
+        page.add(f"### {markdown_text(since.headline, _MESSAGE)}\n\n")
+        page.add_list("", _since(since), "\n")
     groups = arrange.by_rule(report)
     # Causes, then the results they make invalid, then everything else.
     causes = arrange.causes(report)
@@ -25,7 +36,7 @@ def render(report: Report, *, limit: int = LIMIT) -> str:
     others = _rules([group for group in groups if group not in causes])
     page.add(f"\n{others}" if others else "")
     for group in groups:
-        page.add_list(*_group(group))
+        page.add_list(*_group(group, since))
     _results(page, report, [r for r in report.results if r.status == "valid"], "Valid results")
     unchecked = _unchecked(report)
     page.add_list("\n<details><summary>Not checked</summary>\n\n", unchecked, "\n</details>\n")
@@ -94,6 +105,10 @@ def _head(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _since(since: Since) -> list[str]:
+    return [f"- **{word}** {markdown_text(text, _MESSAGE)}\n" for word, text in since.changes()]
+
+
 def _rules(groups: list[arrange.RuleGroup]) -> str:
     if not groups:
         return ""
@@ -136,7 +151,7 @@ def _result(result: Result) -> str:
     return f"| {' | '.join(cells)} |\n"
 
 
-def _group(group: arrange.RuleGroup) -> tuple[str, list[str], str]:
+def _group(group: arrange.RuleGroup, since: Since | None) -> tuple[str, list[str], str]:
     count = group.counts
     name = markdown_html(f"{group.rule} {group.name}", _NAME)
     head = f"\n<details><summary>{_MARK[group.severity]} {name}: {count}</summary>\n\n"
@@ -144,16 +159,23 @@ def _group(group: arrange.RuleGroup) -> tuple[str, list[str], str]:
         head += f"{markdown_text(group.facts.summary, _MESSAGE)}\n\n"
         head += f"Why: {markdown_text(group.facts.why, _MESSAGE)}\n"
         head += f"Source: {markdown_text(group.facts.source, _MESSAGE)}\n\n"
-    lines = [_finding(finding) for finding in group.findings[:_PLACES_PER_RULE]]
+    # What is new must not be among what is only counted.
+    shown = group.findings
+    if since is not None:
+        shown = sorted(shown, key=lambda finding: not since.is_new(finding))
+    lines = [
+        _finding(finding, since.mark(finding) if since is not None else "")
+        for finding in shown[:_PLACES_PER_RULE]
+    ]
     rest = len(group.findings) - _PLACES_PER_RULE
     if rest > 0:
         lines.append(f"- and {figures.plural(rest, 'more place')}\n")
     return head, lines, "\n</details>\n"
 
 
-def _finding(finding: Finding) -> str:
+def _finding(finding: Finding, mark: str) -> str:
     place = markdown_code(arrange.place(finding))
-    line = f"- {place}: {markdown_text(finding.message, _MESSAGE)}"
+    line = f"- {f'**{mark}** ' if mark else ''}{place}: {markdown_text(finding.message, _MESSAGE)}"
     asked = []
     if finding.found is not None:
         asked.append(f"found {markdown_code(figures.shown(finding.found), _VALUE)}")

@@ -5,26 +5,52 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from reports import arrange
-from reports.escape import json_text, one_line, visible
+from reports import arrange, links
+from reports.escape import json_text, markdown_text, one_line, visible
 from schemas.report import Finding, Report, RuleFacts
+
+if TYPE_CHECKING:
+    from reports.since import Since
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 VERSION = "2.1.0"
 
 
-def render(report: Report, *, prefix: str = "") -> str:
+def render(
+    report: Report,
+    *,
+    prefix: str = "",
+    repository: str | None = None,
+    since: Since | None = None,
+) -> str:
     """The findings as one SARIF run; ``prefix`` is the tree's path inside the repository.
 
     Waived findings are there with an accepted suppression. A finding without a path is placed on
     the tree itself, because code scanning services refuse a result that is nowhere.
+
+    ``repository`` is the address of the tree on the web: each result then links to its file.
+    ``since`` is what changed since an earlier report: each result says whether it is new or
+    unchanged, and those that are gone are there as absent. Raises ReportError where the repository
+    is not an address.
     """
+    repository = links.repository(repository)
     rules = _rules(report)
     index = {rule["id"]: number for number, rule in enumerate(rules)}
     seen: Counter[str] = Counter()
+    results = []
+    for finding in report.findings:
+        made = _result(finding, index[one_line(finding.rule)], prefix, repository, seen)
+        if since is not None:
+            made["baselineState"] = "new" if since.is_new(finding) else "unchanged"
+        results.append(made)
+    for finding in since.gone if since is not None else ():
+        made = _result(finding, index.get(one_line(finding.rule)), prefix, None, seen)
+        results.append({**made, "baselineState": "absent"})
+    # A service keeps the results of one round and folder apart from those of another.
+    category = ["assay", report.round or "unknown", prefix.strip("/")]
     document = {
         "$schema": SCHEMA,
         "version": VERSION,
@@ -37,6 +63,10 @@ def render(report: Report, *, prefix: str = "") -> str:
                         "rules": rules,
                     }
                 },
+                "automationDetails": {
+                    "id": "/".join(one_line(part) for part in category if part) + "/",
+                    "description": {"text": arrange.verdict_text(report)},
+                },
                 "invocations": [
                     {
                         "executionSuccessful": True,
@@ -47,10 +77,7 @@ def render(report: Report, *, prefix: str = "") -> str:
                     }
                 ],
                 "columnKind": "unicodeCodePoints",
-                "results": [
-                    _result(finding, index[one_line(finding.rule)], prefix, seen)
-                    for finding in report.findings
-                ],
+                "results": results,
                 "properties": {
                     "round": one_line(report.round or ""),
                     "summary": arrange.verdict_text(report),
@@ -81,27 +108,42 @@ def _rules(report: Report) -> list[dict[str, Any]]:
 
 
 def _rule(facts: RuleFacts) -> dict[str, Any]:
-    why, fix, source = visible(facts.why), visible(facts.fix), visible(facts.source)
+    parts = (("Why", facts.why), ("Fix", facts.fix), ("Source", facts.source))
+    why = visible(facts.why)
+    policy = links.policy(facts.source)
     return {
         "id": one_line(facts.id),
         "name": one_line(facts.name),
         "shortDescription": {"text": one_line(facts.summary) or one_line(facts.name)},
         "fullDescription": {"text": f"{visible(facts.summary)}\n\n{why}"},
-        "help": {"text": f"Why: {why}\n\nFix: {fix}\n\nSource: {source}"},
+        **({"helpUri": policy} if policy is not None else {}),
+        "help": {
+            "text": "\n\n".join(f"{name}: {visible(text)}" for name, text in parts),
+            "markdown": "\n\n".join(f"**{name}:** {markdown_text(text)}" for name, text in parts),
+        },
         "defaultConfiguration": {"level": facts.severity},
         "properties": {"tags": [f"family-{one_line(facts.family)}"]},
     }
 
 
-def _result(finding: Finding, rule: int, prefix: str, seen: Counter[str]) -> dict[str, Any]:
+def _result(
+    finding: Finding,
+    rule: int | None,
+    prefix: str,
+    repository: str | None,
+    seen: Counter[str],
+) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": one_line(finding.rule),
-        "ruleIndex": rule,
+        **({"ruleIndex": rule} if rule is not None else {}),
         "level": finding.severity,
         "message": {"text": _message(finding)},
         "locations": [_location(finding, prefix)],
         "partialFingerprints": {"assayFinding/v1": _fingerprint(finding, seen)},
     }
+    address = links.file(repository, finding.path, finding.line)
+    if address is not None:
+        result["hostedViewerUri"] = address
     if finding.waived:
         until = f", until {finding.waived.expires}" if finding.waived.expires else ""
         reason = f"{finding.waived.reason} ({finding.waived.owner}{until})"
@@ -124,8 +166,8 @@ def _location(finding: Finding, prefix: str) -> dict[str, Any]:
         path = f"{prefix.rstrip('/')}/{path}" if finding.path else prefix.rstrip("/")
     uri = quote(path.encode("utf-8", "surrogateescape" if _is_utf8(path) else "replace"), safe="/")
     physical: dict[str, Any] = {"artifactLocation": {"uri": uri.lstrip("/") or "."}}
-    if finding.line is not None and finding.line >= 1:
-        physical["region"] = {"startLine": finding.line}
+    # Services show no result without a region: one of a whole file is at its beginning.
+    physical["region"] = {"startLine": max(finding.line or 1, 1)}
     location: dict[str, Any] = {"physicalLocation": physical}
     logical = finding.pointer or arrange.subject_text(finding.subject)
     if logical:

@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from reports.since import Since
+
 NARROWEST, WIDEST = 60, 200
 _WIDE_ENOUGH_FOR_SCORES = 100
 _WIDE_ENOUGH_FOR_NUMBERS = 80
 _SEVERITY_STYLE = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 _STATUS_STYLE = {"valid": "green", "invalid": "bold red"}
+_CHANGE_STYLE = {"verdict": "bold", "new": "bold magenta", "gone": "green"}
 _MESSAGE_SHOWN = 600
 
 
@@ -34,13 +37,17 @@ def render(
     quiet: bool = False,
     places: int = 10,
     ascii_only: bool = False,
+    since: Since | None = None,
 ) -> str:
     """The report as text of at most ``width`` columns.
 
     ``places`` is how many findings of one rule are shown before the rest is only counted;
     ``verbose`` shows all. ``quiet`` gives one line. ``ascii_only`` draws with ASCII alone.
+    ``since`` is what changed since an earlier report: it comes first, and new findings are marked.
     """
     if quiet:
+        if since is not None:
+            return _plain(f"{_one_line_verdict(report)}\n{since.headline}\n", ascii_only)
         return _plain(f"{_one_line_verdict(report)}\n", ascii_only)
 
     from rich.console import Console
@@ -59,12 +66,19 @@ def render(
         safe_box=ascii_only,
         _environ={},  # the caller has decided; the environment must not change golden output
     )
-    _show(console, report, limit=None if verbose else places)
+    _show(console, report, limit=None if verbose else places, since=since)
     text = "\n".join(line.rstrip() for line in out.getvalue().split("\n"))
     return _plain(text, ascii_only)
 
 
-def write(report: Report, stream: TextIO, *, verbose: bool = False, quiet: bool = False) -> None:
+def write(
+    report: Report,
+    stream: TextIO,
+    *,
+    verbose: bool = False,
+    quiet: bool = False,
+    since: Since | None = None,
+) -> None:
     """Write the report to ``stream``, with colour and width as the stream allows.
 
     A stream that is no terminal gets plain text 100 columns wide; ``NO_COLOR`` is obeyed; a
@@ -78,6 +92,7 @@ def write(report: Report, stream: TextIO, *, verbose: bool = False, quiet: bool 
         colour=is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb",
         verbose=verbose,
         quiet=quiet,
+        since=since,
         ascii_only=not encoding.lower().replace("-", "").startswith("utf"),
     )
     stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
@@ -97,7 +112,7 @@ def _plain(text: str, ascii_only: bool) -> str:
     return text.translate(_ASCII).encode("ascii", "backslashreplace").decode("ascii")
 
 
-def _show(console: Console, report: Report, limit: int | None) -> None:
+def _show(console: Console, report: Report, limit: int | None, since: Since | None) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
@@ -108,6 +123,8 @@ def _show(console: Console, report: Report, limit: int | None) -> None:
     if report.round_detected_from:
         head.append(f" ({one_line(report.round_detected_from, 200)})", style="dim")
     console.print(_safe(head))
+    if since is not None:
+        _show_since(console, since, limit)
 
     for (division, submitter, system), results in arrange.by_system(report):
         console.print()
@@ -121,12 +138,24 @@ def _show(console: Console, report: Report, limit: int | None) -> None:
         console.print(Text("Findings", style="bold underline"))
     for group in groups:
         console.print()
-        _show_group(console, group, limit)
+        _show_group(console, group, limit, since)
 
     _show_unchecked(console, report)
     console.print()
     style = "bold red" if report.failed or not report.summary.results else "bold green"
     console.print(_safe(Text(arrange.verdict_text(report), style=style)))
+
+
+def _show_since(console: Console, since: Since, limit: int | None) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console.print()
+    console.print(_safe(Text(since.headline, style="bold")))
+    for word, text in since.changes(limit):
+        line = Text(f"{word} ", style=_CHANGE_STYLE.get(word, ""))
+        line.append(one_line(text, _MESSAGE_SHOWN), style="not bold default")
+        console.print(Padding(_safe(line), (0, 0, 0, 2)))
 
 
 def _verdicts(results: list[Result], width: int) -> Table:
@@ -210,7 +239,9 @@ def _scores(scores: list[AccuracyScore], width: int) -> Text:
     return text
 
 
-def _show_group(console: Console, group: arrange.RuleGroup, limit: int | None) -> None:
+def _show_group(
+    console: Console, group: arrange.RuleGroup, limit: int | None, since: Since | None
+) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
@@ -219,15 +250,23 @@ def _show_group(console: Console, group: arrange.RuleGroup, limit: int | None) -
     head.append(f"{group.severity} ", style=style)
     head.append(f"{one_line(group.rule, 60)} {one_line(group.name, 100)}", style="bold")
     head.append(f"  ({group.counts})")
+    new = sum(map(since.is_new, group.findings)) if since is not None else 0
+    if new:
+        head.append(f"  {new:,} new", style="bold magenta")
     console.print(_safe(head))
     if group.facts:
         console.print(Padding(_safe(Text(one_line(group.facts.summary))), (0, 0, 0, 2)))
 
     fixes = group.fixes
     shared_fix = fixes[0] if len(fixes) == 1 else None
-    shown = group.findings if limit is None else group.findings[:limit]
+    findings = group.findings
+    if since is not None:  # what is new must not be among what is only counted
+        findings = sorted(findings, key=lambda finding: not since.is_new(finding))
+    shown = findings if limit is None else findings[:limit]
     for finding in shown:
         renderable = _finding(finding, shared_fix, console.width - 4, verbose=limit is None)
+        if since is not None and since.is_new(finding):
+            console.print(Padding(Text("new", style="bold magenta"), (0, 0, 0, 4)))
         console.print(Padding(renderable, (0, 0, 0, 4)))
     if len(shown) < len(group.findings):
         rest = len(group.findings) - len(shown)

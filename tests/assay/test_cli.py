@@ -297,3 +297,29 @@ def test_a_saved_report_that_is_none(
         assert main(arguments) == 2
         out, told = capsys.readouterr()
         assert out == "" and told.startswith(f"assay: {place}: ") and told.count("\n") == 1
+
+
+def test_baseline_is_read_before_the_check_and_shown_first(
+    good: Path, bad: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = tmp_path / "old.json"
+    assert main(["check", str(good), "--jobs", "1", "--output", str(old), "--quiet"]) == 0
+    assert main(["check", str(bad), "--jobs", "1", "--baseline", str(old)]) == 1
+    out = capsys.readouterr().out
+    assert out.index("Since ") < out.index("Findings") < out.index("SUMMARY")
+    assert re.search(
+        r"Since old\.json: [1-9]\d* new \(\d+ errors?\), 0 gone, ", " ".join(out.split())
+    )
+    assert main(["check", str(bad / "absent"), "--baseline", str(bad / "none.json")]) == 2
+    assert "none.json cannot be read" in capsys.readouterr().err
+
+
+def test_a_missing_package_is_noticed_before_the_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "xlsxwriter", None)
+    outputs = ["--output", str(tmp_path / "r.json"), "--output", str(tmp_path / "r.xlsx")]
+    assert main(["check", str(tmp_path / "absent"), *outputs]) == 2
+    err = capsys.readouterr().err
+    assert 'pip install "assay[xlsx]"' in err
+    assert "absent" not in err

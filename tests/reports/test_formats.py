@@ -19,7 +19,8 @@ import pytest
 
 import reports
 from reports import arrange, diff, figures, links, to_csv, to_terminal
-from schemas.report import AccuracyScore, Finding, Metric, Report, Subject
+from reports.since import Since
+from schemas.report import AccuracyScore, Finding, Metric, Report, RuleFacts, Subject
 from tests.reports import samples
 
 CONTRACT_COLUMNS = [
@@ -327,6 +328,7 @@ TEXT = {
     "additionalProperties": False,
     "properties": {"text": {"type": "string", "minLength": 1}},
 }  # 3.11, 3.12
+MULTIFORMAT = {**TEXT, "properties": {**TEXT["properties"], "markdown": {"type": "string"}}}  # type: ignore[dict-item]
 LEVEL = {"enum": ["none", "note", "warning", "error"]}
 SARIF = {
     "type": "object",  # 3.13
@@ -348,6 +350,11 @@ SARIF = {
                     "required": ["driver"],
                     "additionalProperties": False,
                     "properties": {"driver": {"$ref": "#/$defs/component"}},
+                },
+                "automationDetails": {
+                    "type": "object",  # 3.17
+                    "additionalProperties": False,
+                    "properties": {"id": {"type": "string"}, "description": TEXT},
                 },
                 "invocations": {"type": "array", "items": {
                     "type": "object",  # 3.20
@@ -384,7 +391,8 @@ SARIF = {
                         "name": {"type": "string"},
                         "shortDescription": TEXT,
                         "fullDescription": TEXT,
-                        "help": TEXT,
+                        "help": MULTIFORMAT,
+                        "helpUri": {"type": "string", "format": "uri"},
                         "defaultConfiguration": {
                             "type": "object", "additionalProperties": False,
                             "properties": {"level": LEVEL},
@@ -437,6 +445,8 @@ SARIF = {
                 }},
                 "partialFingerprints": {
                     "type": "object", "additionalProperties": {"type": "string"}},
+                "baselineState": {"enum": ["new", "unchanged", "updated", "absent"]},
+                "hostedViewerUri": {"type": "string", "format": "uri"},
                 "suppressions": {"type": "array", "uniqueItems": True, "items": {
                     "type": "object",  # 3.35
                     "required": ["kind"],
@@ -456,13 +466,16 @@ SARIF = {
 @pytest.mark.parametrize("index", range(-1, len(samples.HOSTILE)))
 def test_sarif_is_valid(index: int) -> None:
     report = samples.varied() if index < 0 else samples.hostile(samples.HOSTILE[index])
-    document = json.loads(text_of(report, "sarif"))
+    address = "https://example.org/tree"
+    since = Since("old.json", samples.later(), report)
+    document = json.loads(text_of(report, "sarif", repository=address, since=since))
     jsonschema.Draft202012Validator(SARIF).validate(document)
     run = document["runs"][0]
     rules = run["tool"]["driver"]["rules"]
     assert len({rule["id"] for rule in rules}) == len(rules)
     for result in run["results"]:
-        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+        if result["baselineState"] != "absent":
+            assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
     prints = [result["partialFingerprints"]["assayFinding/v1"] for result in run["results"]]
     assert len(set(prints)) == len(prints)
 
@@ -485,6 +498,22 @@ def test_sarif_prefix_and_odd_paths() -> None:
         for result in made["runs"][0]["results"]
     ]
     assert uris == ["sub/closed/a%20b%3Ac/%C3%BC%23%3F.txt", "sub"]
+
+
+def test_sarif_links_to_the_policy_and_to_the_file() -> None:
+    finding = Finding("S1", "s", "error", "m", "closed/a b.txt", 7)
+    facts = RuleFacts("S1", "s", "files", "error", "sum", "why", "*fix*", "submission_rules.adoc")
+    report = samples.report([], [finding, Finding("S1", "s", "error", "m")], rules=[facts])
+    address = "https://github.com/o/n/blob/main"
+    (run,) = json.loads(text_of(report, "sarif", repository=address, prefix="sub"))["runs"]
+    (rule,) = run["tool"]["driver"]["rules"]
+    assert rule["helpUri"] == links.POLICIES["submission_rules.adoc"]
+    assert r"**Fix:** \*fix\*" in rule["help"]["markdown"]
+    assert run["automationDetails"]["id"] == "assay/v6.0/sub/"
+    first, second = run["results"]
+    assert first["hostedViewerUri"] == f"{address}/closed/a%20b.txt#L7"
+    assert "hostedViewerUri" not in second
+    assert second["locations"][0]["physicalLocation"]["region"] == {"startLine": 1}
 
 
 def test_sarif_fingerprint_does_not_move_with_the_line() -> None:
