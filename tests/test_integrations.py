@@ -52,8 +52,9 @@ def parsed(words: list[str]) -> argparse.Namespace:
 
 
 def shown(text: str) -> Iterator[list[str]]:
-    """The commands of a page: indented lines that begin with ``assay``."""
-    for line in re.findall(r"^    (assay .*)$", text, re.MULTILINE):
+    """The commands of a page: indented lines that begin with ``assay``, with what continues them."""
+    joined = re.sub(r" *\\\n +", " ", text)
+    for line in re.findall(r"^    (assay .*)$", joined, re.MULTILINE):
         yield shlex.split(line, comments=True)[1:]
 
 
