@@ -276,6 +276,13 @@ def _output_options(parser: argparse.ArgumentParser) -> None:
         help="an earlier report of the tree: show first what is new and gone, and mark what is new "
         "(terminal, markdown, github, sarif, junit)",
     )  # fmt: skip
+    parser.add_argument(
+        "--split", choices=("submitter",),
+        help="a report for each submitter, and an index; with --output-dir and --format F,…",
+    )  # fmt: skip
+    parser.add_argument(
+        "--output-dir", type=Path, metavar="DIR", help="for --split: where its files are written"
+    )
     parser.add_argument("--quiet", action="store_true", help="print one line only")
     parser.add_argument(
         "--verbose", action="store_true", help="list every location of every finding"
@@ -481,6 +488,8 @@ def _formats(options: argparse.Namespace) -> list[tuple[Path | None, str]]:
             links.repository(options.repo_url)
         except reports.ReportError as error:
             raise Usage(f"--repo-url: {error}") from error
+    if options.split is not None or options.output_dir is not None:
+        return _split_formats(options)
     if options.format is not None and options.format not in reports.FORMATS:
         raise Usage(
             f"unknown format {options.format!r}; the formats are {', '.join(reports.FORMATS)}"
@@ -505,6 +514,30 @@ def _formats(options: argparse.Namespace) -> list[tuple[Path | None, str]]:
     return pairs
 
 
+def _split_formats(options: argparse.Namespace) -> list[tuple[Path | None, str]]:
+    """The formats of --split, each with the suffix of its files instead of a path."""
+    import reports
+
+    if options.split is None or options.output_dir is None:
+        raise Usage("--split submitter and --output-dir DIR belong together")
+    if options.output:
+        raise Usage("--split writes into --output-dir; leave --output out")
+    if getattr(options, "watch", False):
+        raise Usage("--split and --watch exclude each other")
+    suffixes = {format: Path(suffix) for suffix, format in reversed(reports.SUFFIXES.items())}
+    pairs: list[tuple[Path | None, str]] = []
+    for format in _names([options.format or "html"]):
+        if format not in suffixes:
+            raise Usage(f"--split writes {', '.join(suffixes)}; found {format!r}")
+        pairs.append((suffixes[format], format))
+    _installed(pairs)
+    try:
+        options.output_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Usage(f"--output-dir {options.output_dir}: {error.strerror}") from error
+    return pairs
+
+
 def _installed(pairs: list[tuple[Path | None, str]]) -> None:
     """Raises Usage where a format's package is missing."""
     from importlib.util import find_spec
@@ -521,16 +554,23 @@ _COMPARING = frozenset({"terminal", "markdown", "github", "sarif", "junit"})
 
 
 def _deliver(
-    report: Report, options: argparse.Namespace, pairs: list[tuple[Path | None, str]]
+    report: Report,
+    options: argparse.Namespace,
+    pairs: list[tuple[Path | None, str]],
+    old: Report | None = None,
 ) -> None:
+    """Write the report; ``old`` is the baseline where it is not the file that was named."""
     import reports
     from checker.writing import write_file
 
+    if options.split is not None:
+        _deliver_split(report, options, pairs)
+        return
     since = None
     if options.baseline is not None:
         from reports.since import Since
 
-        since = Since(options.baseline.name, _saved(options.baseline), report)
+        since = Since(options.baseline.name, old or _saved(options.baseline), report)
         silent = sorted({format for _, format in pairs} - _COMPARING)
         if silent:
             _say(f"assay: note: --baseline changes nothing in {', '.join(silent)}")
@@ -574,6 +614,37 @@ def _deliver(
             f"results: {s.results}, valid: {s.valid}, invalid: {s.invalid}; errors: {s.errors}, "
             f"warnings: {s.warnings}, notes: {s.notes}. Written: {', '.join(written)}"
         )
+
+
+def _deliver_split(
+    report: Report, options: argparse.Namespace, pairs: list[tuple[Path | None, str]]
+) -> None:
+    """A report for each submitter, then the index."""
+    from copy import copy
+
+    from msgspec.structs import replace
+
+    from reports import split
+
+    before = split.parts(_saved(options.baseline)) if options.baseline is not None else []
+    old = {part.submitter: part.report for part in before}
+    made = split.parts(report)
+    suffixes = [str(suffix) for suffix, _ in pairs]
+    each = copy(options)
+    each.split, each.quiet = None, True
+    for part in made:
+        nothing = replace(part.report, results=[], findings=[])
+        files: list[tuple[Path | None, str]] = [
+            (options.output_dir / f"{part.stem}{suffix}", format)
+            for suffix, (_, format) in zip(suffixes, pairs, strict=True)
+        ]
+        _deliver(part.report, each, files, old=old.get(part.submitter, nothing))
+    page = any(format == "html" for _, format in pairs)
+    index = options.output_dir / ("index.html" if page else "index.md")
+    make = split.index_html if page else split.index_markdown
+    _write_to(index, make(report, made, suffixes))
+    if not options.quiet:
+        _say(f"{len(made):,} submitters; index: {index}")
 
 
 # --- audit -------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ FORMATS: tuple[str, ...] = (
 )
 BINARY_FORMATS: frozenset[str] = frozenset({"json", "xlsx"})
 
-_SUFFIXES = {
+SUFFIXES = {
     ".json": "json",
     ".csv": "csv",
     ".html": "html",
@@ -62,9 +62,9 @@ def format_from_suffix(path: str | Path) -> str:
     """The format that a file's name asks for by its suffix."""
     suffix = Path(path).suffix.lower()
     try:
-        return _SUFFIXES[suffix]
+        return SUFFIXES[suffix]
     except KeyError:
-        known = ", ".join(_SUFFIXES)
+        known = ", ".join(SUFFIXES)
         raise ReportError(
             f"{Path(path).name}: the suffix {suffix or '(none)'!r} names no format; "
             f"use one of {known}, or say --format"

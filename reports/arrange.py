@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from reports import figures
@@ -193,6 +193,48 @@ class Attached:
     def of(self, result: Result) -> list[Finding]:
         """The findings of one result, in the order of the report."""
         return self._by_key[result.key]
+
+
+def submitters_of(finding: Finding, owner: Mapping[str, str]) -> list[str]:
+    """The submitters that a finding concerns; ``owner`` has the submitter of each result's key."""
+    names = {owner[key] for key in finding.results if key in owner}
+    return sorted(names | ({finding.subject.submitter} if finding.subject.submitter else set()))
+
+
+@dataclass
+class Tally:
+    """One submitter's results by verdict and standing findings by severity."""
+
+    submitter: str
+    valid: int = 0
+    invalid: int = 0
+    error: int = 0
+    warning: int = 0
+    note: int = 0
+
+
+WHOLE_TREE = "whole tree"
+
+
+def tallies(report: Report) -> list[Tally]:
+    """A row for each submitter, most invalid results first.
+
+    A finding counts for each submitter that it concerns, whether or not it names a result; one that
+    concerns none counts for the whole tree.
+    """
+    owner = {result.key: result.submitter for result in report.results}
+    rows: dict[str, Tally] = {}
+    for result in report.results:
+        row = rows.setdefault(result.submitter, Tally(result.submitter))
+        setattr(row, result.status, getattr(row, result.status) + 1)
+    for finding in report.findings:
+        if finding.waived is None:
+            for name in submitters_of(finding, owner) or [WHOLE_TREE]:
+                row = rows.setdefault(name, Tally(name))
+                setattr(row, finding.severity, getattr(row, finding.severity) + 1)
+    return sorted(
+        rows.values(), key=lambda t: (-t.invalid, -t.error, -t.warning, t.submitter.casefold())
+    )
 
 
 def standing_errors(findings: Iterable[Finding]) -> int:

@@ -32,12 +32,14 @@ def render(report: Report, *, limit: int = LIMIT, since: Since | None = None) ->
     # Causes, then the results they make invalid, then everything else.
     causes = arrange.causes(report)
     page.add(_rules(causes))
-    _results(page, report, [r for r in report.results if r.status == "invalid"], "Invalid results")
+    invalid = [result for result in report.results if result.status == "invalid"]
+    if not _results(page, invalid, "Invalid results", whole=True):
+        page.add_list(*_named(invalid, "Invalid results"))
     others = _rules([group for group in groups if group not in causes])
     page.add(f"\n{others}" if others else "")
     for group in groups:
         page.add_list(*_group(group, since))
-    _results(page, report, [r for r in report.results if r.status == "valid"], "Valid results")
+    _results(page, [r for r in report.results if r.status == "valid"], "Valid results")
     unchecked = _unchecked(report)
     page.add_list("\n<details><summary>Not checked</summary>\n\n", unchecked, "\n</details>\n")
     return page.text()
@@ -55,6 +57,11 @@ class _Page:
         self._parts: list[str] = []
         self._room = limit - self._ROOM_FOR_LAST_LINE
         self._left_out = 0
+
+    @property
+    def room(self) -> int:
+        """How many characters are left."""
+        return self._room
 
     def add(self, text: str) -> None:
         """Add text that belongs together, if it fits."""
@@ -126,13 +133,36 @@ def _rules(groups: list[arrange.RuleGroup]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _results(page: _Page, report: Report, results: list[Result], title: str) -> None:
+def _results(page: _Page, results: list[Result], title: str, *, whole: bool = False) -> bool:
+    """Add a table of results. ``whole``: only if all of it fits; False where it does not."""
     head = (
         f"\n<details><summary>{title} ({len(results):,})</summary>\n\n"
         "| Submitter | System | Benchmark | Scenario | Result | Accuracy margin |\n"
         "|---|---|---|---|--:|--:|\n"
     )
-    page.add_list(head, [_result(result) for result in results], "\n</details>\n")
+    rows = [_result(result) for result in results]
+    if whole and len(head) + sum(map(len, rows)) + 20 > page.room // 2:
+        return False
+    page.add_list(head, rows, "\n</details>\n")
+    return True
+
+
+def _named(results: list[Result], title: str) -> tuple[str, list[str], str]:
+    """Results by name alone, a line for each system: for more than a table has room for."""
+    systems: dict[tuple[str, str, str], dict[str, list[str]]] = {}
+    for result in results:
+        benchmarks = systems.setdefault(arrange.system_key(result), {})
+        benchmarks.setdefault(result.directory, []).append(result.scenario)
+    head = f"\n<details><summary>{title} ({len(results):,})</summary>\n\n"
+    lines = []
+    for (division, submitter, system), benchmarks in systems.items():
+        listed = "; ".join(
+            f"{markdown_text(name, _NAME)} {markdown_text(', '.join(scenarios), _NAME)}"
+            for name, scenarios in benchmarks.items()
+        )
+        place = markdown_text(f"{division} / {submitter}", _NAME)
+        lines.append(f"- {place} {markdown_code(system, _NAME)}: {listed}\n")
+    return head, lines, "\n</details>\n"
 
 
 def _result(result: Result) -> str:

@@ -24,6 +24,11 @@ _WIDE_ENOUGH_FOR_SCORES = 100
 _WIDE_ENOUGH_FOR_NUMBERS = 80
 _SEVERITY_STYLE = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 _STATUS_STYLE = {"valid": "green", "invalid": "bold red"}
+_RESULTS_IN_FULL = 50
+"""A report of more results is summed up by submitter, unless all of it is wanted."""
+# How much of each section of such a report is shown: together less than 120 lines.
+_CAUSES, _INVALID, _SUBMITTERS, _OTHERS, _UNCHECKED = 6, 12, 21, 12, 6
+_ROUND_CHANGES = 4
 _CHANGE_STYLE = {"verdict": "bold", "new": "bold magenta", "gone": "green"}
 _MESSAGE_SHOWN = 600
 
@@ -124,8 +129,12 @@ def _show(console: Console, report: Report, limit: int | None, since: Since | No
         head.append(f" ({one_line(report.round_detected_from, 200)})", style="dim")
     console.print(_safe(head))
     if since is not None:
-        _show_since(console, since, limit)
+        brief = limit is not None and len(report.results) > _RESULTS_IN_FULL
+        _show_since(console, since, min(limit, _ROUND_CHANGES) if brief and limit else limit)
 
+    if limit is not None and len(report.results) > _RESULTS_IN_FULL:
+        _show_round(console, report, since)
+        return
     for (division, submitter, system), results in arrange.by_system(report):
         console.print()
         title = " / ".join(one_line(part, NAME_LIMIT) for part in (division, submitter, system))
@@ -144,6 +153,83 @@ def _show(console: Console, report: Report, limit: int | None, since: Since | No
     console.print()
     style = "bold red" if report.failed or not report.summary.results else "bold green"
     console.print(_safe(Text(arrange.verdict_text(report), style=style)))
+
+
+def _show_round(console: Console, report: Report, since: Since | None) -> None:
+    """A whole round on two or three screens: what to fix first, then a line for each of the rest."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    def section(title: str, lines: list[Text], shown: int, noun: str) -> None:
+        if not lines:
+            return
+        console.print()
+        console.print(Text(title, style="bold underline"))
+        for line in lines[:shown]:
+            line.truncate(console.width - 2, overflow="ellipsis")
+            console.print(Padding(line, (0, 0, 0, 2)))
+        if len(lines) > shown:
+            rest = (
+                f"… and {figures.plural(len(lines) - shown, f'more {noun}')} (--verbose shows all)"
+            )
+            console.print(Padding(_safe(Text(rest, style="dim")), (0, 0, 0, 2)))
+
+    causes = arrange.causes(report)
+    # A cause has three lines: the rule, its first place, its fix.
+    lines = [line for group in causes[:_CAUSES] for line in _cause(group, since)]
+    section("What to fix first", lines, len(lines), "line")
+    if len(causes) > _CAUSES:
+        console.print(
+            Text(f"  … and {figures.plural(len(causes) - _CAUSES, 'more rule')} with errors")
+        )
+    invalid = [result for result in report.results if result.status == "invalid"]
+    titles = [Text(one_line(arrange.title_of(result), NAME_LIMIT)) for result in invalid]
+    section(f"Invalid results ({len(invalid):,})", titles, _INVALID, "invalid result")
+    rows = [("Submitter", "Valid", "Invalid", "Errors", "Warnings", "Notes")]
+    for tally in arrange.tallies(report):
+        counts = (tally.valid, tally.invalid, tally.error, tally.warning, tally.note)
+        rows.append((one_line(tally.submitter, 60), *(f"{count:,}" for count in counts)))  # type: ignore[arg-type]
+    name = max(len(row[0]) for row in rows)
+    name = min(name, console.width - 52)
+    table = []
+    for row in rows:
+        line = Text(row[0])
+        line.truncate(name, overflow="ellipsis", pad=True)
+        table.append(line.append("".join(f"{cell:>10}" for cell in row[1:])))
+    section("Submitters", table, _SUBMITTERS, "submitter")
+    others = [group for group in arrange.by_rule(report) if group not in causes]
+    section("Other findings", [_rule_line(g, since) for g in others], _OTHERS, "rule")
+    unchecked = [Text(f"- {one_line(item)}") for item in arrange.unchecked(report)]
+    unchecked += [Text(f"- {one_line(u.words)}") for u in arrange.unapplied(report) if u.words]
+    section("Not checked", unchecked, _UNCHECKED, "line")
+    console.print()
+    style = "bold red" if report.failed else "bold green"
+    console.print(_safe(Text(arrange.verdict_text(report), style=style)))
+
+
+def _rule_line(group: arrange.RuleGroup, since: Since | None) -> Text:
+    from rich.text import Text
+
+    style = "dim" if not group.standing else _SEVERITY_STYLE[group.severity]
+    line = Text(f"{group.severity} ", style=style)
+    line.append(f"{one_line(group.rule, 60)} {one_line(group.name, 100)}", style="not dim bold")
+    places = f"  {group.counts}"
+    if group.results:
+        places += f" on {figures.plural(len(group.results), 'result')}"
+    new = sum(map(since.is_new, group.findings)) if since is not None else 0
+    return line.append(f"{places}, {new:,} new" if new else places)
+
+
+def _cause(group: arrange.RuleGroup, since: Since | None) -> list[Text]:
+    from rich.text import Text
+
+    first = next(f for f in group.standing if f.severity == "error")
+    head = _rule_line(group, since)
+    if group.submitters:
+        head.append(f": {one_line(', '.join(group.submitters), NAME_LIMIT)}")
+    message = one_line(first.message, _MESSAGE_SHOWN)
+    lines = [head, Text(f"  {one_line(arrange.place(first), NAME_LIMIT)}"), Text(f"  {message}")]
+    return [*lines, Text(f"  fix: {one_line(group.fixes[0])}")] if group.fixes else lines
 
 
 def _show_since(console: Console, since: Since, limit: int | None) -> None:
