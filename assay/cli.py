@@ -687,6 +687,10 @@ def _audit(options: argparse.Namespace) -> int:
         raise Usage("--seed and --audited belong to --select-random")
     if options.select_random and len(options.trees) > 1:
         raise Usage("--select-random draws from one TREE")
+    if options.select_random or options.explain is not None:
+        for name in ("baseline", "split", "output_dir"):
+            if getattr(options, name) is not None:
+                raise Usage(f"--{name.replace('_', '-')} belongs to a report of the whole audit")
     if options.explain is not None:
         return _explain(options)
     since = _saved(options.since) if options.since is not None else None

@@ -80,6 +80,15 @@ def test_what_does_not_belong_together(tmp_path: Path, options: list[str]) -> No
     assert main(["report", str(saved), *options]) == 2
 
 
+@pytest.mark.parametrize("mode", [["--explain", "r"], ["--select-random", "--seed", "1"]])
+def test_only_a_whole_audit_is_split(
+    tmp_path: Path, mode: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--split", "submitter", "--output-dir", str(tmp_path / "out")]
+    assert main(["audit", str(tmp_path), *mode, *options]) == 2
+    assert "--split belongs to a report of the whole audit" in capsys.readouterr().err
+
+
 def test_a_round_on_two_screens() -> None:
     """With as much of everything as a round may have; each count is the HTML report's too."""
     whole = whole_round(1500)
