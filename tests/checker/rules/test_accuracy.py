@@ -183,7 +183,13 @@ BREAKS: dict[str, list[Break]] = {
     "A113": [
         Break(
             _set(("effective_test_mode", "PerformanceOnly"), ("requested_test_mode", "PerformanceOnly")),
-            [("A112", "Offline/accuracy/detail"), ("A113", "Offline/accuracy/detail")], PLAIN,
+            [
+                ("A112", "Offline/accuracy/detail"),
+                ("A113", "Offline/accuracy/detail"),
+                ("P147", "Offline/accuracy/summary"),
+                ("P165", "Offline/accuracy/detail"),
+            ],
+            PLAIN,
         ),
         Break(_set(("effective_test_mode", DELETE)), [("A113", "Offline/accuracy/detail")], PLAIN),
     ],

@@ -260,7 +260,7 @@ BREAKS: dict[str, list[Case]] = {
         (_samples(_other_day), [("W120", SPL), ("W124", SPL)], MEASURED),
         (
             _log("power_begin", DELETE),
-            [("W120", f"{TOP}/run_1/{DETAIL}"), ("W124", SPL)], MEASURED,
+            [("P165", f"{TOP}/run_1/{DETAIL}"), ("W120", f"{TOP}/run_1/{DETAIL}"), ("W124", SPL)], MEASURED,
         ),
     ],
     "W121": [
