@@ -56,7 +56,9 @@ def summary_agrees(
             others.append((text, value, logged, line))
     if others:
         text, value, logged, line = others[0]
-        more = f", and {quantity(len(others) - 1, 'more value')} differ" if len(others) > 1 else ""
+        more = (
+            f"; {quantity(len(others), 'value')} of the two logs differ" if len(others) > 1 else ""
+        )
         yield Problem(
             text + more, value, logged, run.summary_path, line, case="other", count=len(others)
         )

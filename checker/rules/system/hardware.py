@@ -207,7 +207,7 @@ def datacenter_network(submitter: Submitter, round: Round) -> Iterator[Problem]:
             silent[system.name] = system, system.document, keys
     if silent:
         first, document, keys = next(iter(silent.values()))
-        more = f" (and {len(silent) - 1} more systems)" if len(silent) > 1 else ""
+        more = f" and {quantity(len(silent) - 1, 'other system')}" if len(silent) > 1 else ""
         yield Problem(
             f"found {shown(first.fields[keys[0]])} in {listed(keys)} of {first.name}{more}; "
             "expected how a datacenter system is connected",
