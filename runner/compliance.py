@@ -79,7 +79,7 @@ def required_tests(round: Round, task: str | None, scenario: str) -> tuple[str, 
     if benchmark is None:
         raise SettingsError(
             f"found benchmark {task!r}, which round {round.name} does not have, so that it asks "
-            f"for no compliance test; asked for one of {', '.join(round.benchmarks)}."
+            f"for no compliance test; expected one of {', '.join(round.benchmarks)}."
         )
     rules = benchmark.scenarios.get(scenario)
     return tuple(rules.compliance) if rules is not None else ()

@@ -131,7 +131,7 @@ def cautions(plan: Plan) -> list[str]:
         least = dataset.least(scenario)
         if count is not None and least is not None and count < least:
             found.append(
-                f"{scenario} has {count} samples; round {round.name} asks for {least} of "
+                f"{scenario} has {count} samples; round {round.name} requires {least} of "
                 f"{plan.rules.task or plan.benchmark}, so that no check will accept it: see --data"
             )
         if asked.compliance and not plan.conduct.compliance and plan.tree.division != "open":

@@ -25,7 +25,7 @@ def check_name(name: str, what: str) -> str:
     """
     if not _NAME.match(name):
         raise SettingsError(
-            f"found {what} {name!r}; asked for letters, digits and _ . + @ = -, beginning with a "
+            f"found {what} {name!r}; expected letters, digits and _ . + @ = -, beginning with a "
             "letter, digit or _."
         )
     return name
@@ -98,7 +98,7 @@ def places(
     if division not in DIVISIONS or division not in round.divisions:
         known = [name for name in DIVISIONS if name in round.divisions]
         raise SettingsError(
-            f"found division {division!r}; round {round.name} asks for {' or '.join(known)}."
+            f"found division {division!r}; round {round.name} requires {' or '.join(known)}."
         )
     names = {
         "division": division,

@@ -94,7 +94,7 @@ def verify(folder: Path, mode: str, samples: int) -> tuple[dict[str, Any], list[
         ) from error
     if len(answered) != samples:
         raise RunFailed(
-            f"{folder / ACCURACY}: found answers for {len(answered)} samples; asked for all "
+            f"{folder / ACCURACY}: found answers for {len(answered)} samples; expected all "
             f"{samples} of the data set."
         )
     return values, errors

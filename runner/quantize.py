@@ -108,12 +108,12 @@ def quantize(
         SettingsError, OutputError: an argument, or the file to be written, is not as asked.
     """
     if not model.is_file():
-        raise BackendError(f"found no model file at {model}; asked for one ONNX file.")
+        raise BackendError(f"found no model file at {model}; expected one ONNX file.")
     task = open_benchmark(benchmark, model, data)
     if out.exists() and not overwrite:
         raise OutputError(f"{out}: found a file there already; choose another name or overwrite.")
     if out.resolve() == model.resolve():
-        raise OutputError(f"{out}: is the model itself; asked for another file.")
+        raise OutputError(f"{out}: is the model itself; expected another file.")
     dataset = task.make_dataset(data)
     say("scoring the model")
     before = accuracy(task, model, dataset)
@@ -179,7 +179,7 @@ def _calibration(
     samples = getattr(dataset, "calibration_inputs", None)
     if samples is None:
         raise DatasetError(
-            f"found no calibration samples in the data set of {benchmark.name}; asked for a list "
+            f"found no calibration samples in the data set of {benchmark.name}; expected a list "
             "of sample indices, one a line (--calibration-list). Ranges must not be taken from "
             "the samples that score unless the round's calibration list names them."
         )
@@ -203,12 +203,12 @@ def _indices(path: Path, dataset: Dataset) -> list[int]:
         indices = [_index(line, places) for line in lines if line.strip()]
     except (OSError, ValueError) as error:
         raise SettingsError(
-            f"{path}: cannot be read as a calibration list ({error}); asked for one sample a line, "
+            f"{path}: cannot be read as a calibration list ({error}); expected one sample a line, "
             f"its index{' or the name of a file of the data set' if places else ''}."
         ) from error
     if not indices or not all(0 <= index < total for index in indices):
         raise SettingsError(
-            f"{path}: found {len(indices)} indices; asked for some from 0 to {total - 1}."
+            f"{path}: found {len(indices)} indices; expected some from 0 to {total - 1}."
         )
     return indices
 
@@ -258,7 +258,7 @@ def _quantize(
         "entropy": quantization.CalibrationMethod.Entropy,
     }
     if method not in methods:
-        raise SettingsError(f"found method {method!r}; asked for one of {', '.join(methods)}.")
+        raise SettingsError(f"found method {method!r}; expected one of {', '.join(methods)}.")
     out.parent.mkdir(parents=True, exist_ok=True)
     level = logging.getLogger().level
     try:

@@ -106,10 +106,10 @@ def iter_benchmark(plan: Plan, progress: Progress | None = None) -> Iterator[Out
         plan.tree.system or default_system_name(short(plan.execution.backend)), "system"
     )
     if not plan.scenarios:
-        raise SettingsError(f"found no scenario; asked for some of {', '.join(RESULTS)}.")
+        raise SettingsError(f"found no scenario; expected some of {', '.join(RESULTS)}.")
     for what, path in (("model", plan.inputs.model), ("data set", plan.inputs.data)):
         if path is not None and not path.exists():
-            raise SettingsError(f"found no {what} at {path}; asked for a file or folder there.")
+            raise SettingsError(f"found no {what} at {path}; expected a file or folder there.")
     known = get_round(plan.rules.round).system_description.system_type
     if not known:
         raise SettingsError(
@@ -118,7 +118,7 @@ def iter_benchmark(plan: Plan, progress: Progress | None = None) -> Iterator[Out
         )
     if plan.tree.system_type not in known:
         raise SettingsError(
-            f"found system type {plan.tree.system_type!r}; asked for one of {', '.join(map(repr, known))}."
+            f"found system type {plan.tree.system_type!r}; expected one of {', '.join(map(repr, known))}."
         )
     made = made_with(plan, benchmark)
     verify_streaming(plan, benchmark)
@@ -271,7 +271,7 @@ class _Scenario:
             outcome = replace(outcome, score=score)
             if plan.rules.gate is not None and not score.value >= plan.rules.gate:
                 missed = (
-                    f"found {score.metric} = {score.value:.6g}; asked for at least "
+                    f"found {score.metric} = {score.value:.6g}; expected at least "
                     f"{plan.rules.gate:.6g} ({plan.rules.gate - score.value:.3g} short)"
                 )
                 if not plan.conduct.measure_anyway:
@@ -422,7 +422,7 @@ class _Scenario:
                 return last
         if last is not None and last.folder.exists():
             return last
-        raise hopeless or RunFailed("the search allows no full run; asked for 1 or more.")
+        raise hopeless or RunFailed("the search allows no full run; expected 1 or more.")
 
     def performance(self, job: Job) -> Measurement:
         """The performance run, again where only a hint of ours made it INVALID."""
@@ -443,7 +443,7 @@ class _Scenario:
             settings, why = better
             self.say(f"{why}; repeating the run")
             job = replace(job, settings=settings)
-        raise SettingsError(f"found attempts={plan.conduct.attempts}; asked for 1 or more.")
+        raise SettingsError(f"found attempts={plan.conduct.attempts}; expected 1 or more.")
 
     def comply(
         self, performance: Measurement, accuracy: Measurement, dataset: Dataset

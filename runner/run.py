@@ -73,7 +73,7 @@ class Job:
         for name, least in (("batch_size", 1), ("workers", 1), ("batch_deadline_us", 0)):
             value = getattr(self, name)
             if value is not None and value < least:
-                raise SettingsError(f"found {name}={value}; asked for {least} or more.")
+                raise SettingsError(f"found {name}={value}; expected {least} or more.")
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ def _prepare(folder: Path, job: Job, payload_bytes: int) -> Path:
     """Create the staging folder and see that the logs will fit."""
     if folder.exists():
         raise OutputError(
-            f"{folder}: found something there already; asked for a name that is free. Choose "
+            f"{folder}: found something there already; expected a name that is free. Choose "
             "another folder or move the older run away."
         )
     staging = _free_name(folder.with_name(folder.name + ".unfinished"))
@@ -210,7 +210,7 @@ def _prepare(folder: Path, job: Job, payload_bytes: int) -> Path:
         free = shutil.disk_usage(staging).free
     except OSError as error:
         raise OutputError(
-            f"{folder}: cannot be written ({error.strerror or error}); asked for a folder that "
+            f"{folder}: cannot be written ({error.strerror or error}); expected a folder that "
             "LoadGen can write its logs to. Choose another or fix its permissions."
         ) from error
     samples = 100_000  # a data set's size is not known before it is opened; few are larger
@@ -220,7 +220,7 @@ def _prepare(folder: Path, job: Job, payload_bytes: int) -> Path:
     if free < need:
         staging.rmdir()
         raise OutputError(
-            f"{folder}: found {free / 2**20:.0f} MiB free on the disk; asked for "
+            f"{folder}: found {free / 2**20:.0f} MiB free on the disk; expected "
             f"{need / 2**20:.0f} MiB. Free some space or choose another disk."
         )
     return staging
@@ -455,7 +455,7 @@ def _judge(
         if detail["result_validity"] != "VALID":
             reasons.append(_why_invalid(detail))
         elif not metric or metric <= 0:
-            reasons.append(f"found {key} = {value}; asked for a positive number")
+            reasons.append(f"found {key} = {value}; expected a positive number")
     return Measurement(
         folder=folder,
         job=job,

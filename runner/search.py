@@ -65,7 +65,7 @@ class Search:
         if not (self.probe_s > 0 and 0 < self.tolerance < 1 and 0 <= self.margin < 0.5):
             raise SettingsError(
                 f"found probes of {self.probe_s} s, tolerance {self.tolerance} and margin "
-                f"{self.margin}; asked for more than 0 s, a tolerance between 0 and 1 and a margin "
+                f"{self.margin}; expected more than 0 s, a tolerance between 0 and 1 and a margin "
                 "from 0 up to 0.5."
             )
 
@@ -429,7 +429,7 @@ def find(
         c.key == prober.key for c in job.settings.conf().settings if c.scenario in (scenario, "*")
     ):
         raise SettingsError(
-            f"found {prober.key} for {scenario} in the user.conf and a search for it; asked for "
+            f"found {prober.key} for {scenario} in the user.conf and a search for it; expected "
             "one of them. Delete the line."
         )
     if log.earlier:

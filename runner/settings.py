@@ -157,14 +157,14 @@ def _value(key: str, text: str, where: str, number: int) -> float:
     if key not in _ALLOWED:
         near = [known for known in _ALLOWED if known.startswith(key[:6])]
         raise UserConfError(
-            f"{where}: found key {key!r}, which LoadGen does not know and would ignore; asked for "
+            f"{where}: found key {key!r}, which LoadGen does not know and would ignore; expected "
             f"one of {', '.join(near or _ALLOWED)}.",
             number,
         )
     rule = _ALLOWED[key]
     if not (_WHOLE if rule.whole else _NUMBER).match(text):
         raise UserConfError(
-            f"{where}: found {key} = {text}; asked for a "
+            f"{where}: found {key} = {text}; expected a "
             f"{'whole ' if rule.whole else ''}number ({rule.unit}), without a unit.",
             number,
         )
@@ -177,7 +177,7 @@ def _lint(
     rule = _ALLOWED[line.key]
     if line.scenario != "*" and line.scenario not in SCENARIOS:
         raise UserConfError(
-            f"{where}: found scenario {line.scenario!r}; asked for {', '.join(SCENARIOS)} or '*', "
+            f"{where}: found scenario {line.scenario!r}; expected {', '.join(SCENARIOS)} or '*', "
             "written like that.",
             line.line,
         )
@@ -194,13 +194,13 @@ def _lint(
         )
     if value > rule.highest or (value <= 0 and line.key in ("target_latency", "target_qps")):
         raise UserConfError(
-            f"{where}: found {line.key} = {value:g}; asked for {rule.unit} (more than 0, at "
+            f"{where}: found {line.key} = {value:g}; expected {rule.unit} (more than 0, at "
             f"most {rule.highest:g}). Is the value in another unit?",
             line.line,
         )
     if line.key == "min_duration" and value < least_duration_ms:
         raise UserConfError(
-            f"{where}: found min_duration = {value:g} ms; the round asks for at least "
+            f"{where}: found min_duration = {value:g} ms; the round requires at least "
             f"{least_duration_ms} ms. The unit is milliseconds.",
             line.line,
         )
@@ -263,10 +263,10 @@ class RunSettings:
     def __post_init__(self) -> None:
         if self.scenario not in SCENARIOS:
             raise SettingsError(
-                f"found scenario {self.scenario!r}; asked for one of {', '.join(SCENARIOS)}."
+                f"found scenario {self.scenario!r}; expected one of {', '.join(SCENARIOS)}."
             )
         if self.mode not in MODES:
-            raise SettingsError(f"found mode {self.mode!r}; asked for {' or '.join(MODES)}.")
+            raise SettingsError(f"found mode {self.mode!r}; expected {' or '.join(MODES)}.")
         for name in (
             "min_duration_ms",
             "min_query_count",
@@ -278,9 +278,9 @@ class RunSettings:
         ):
             value = getattr(self, name)
             if value is not None and value <= 0:
-                raise SettingsError(f"found {name}={value}; asked for a number above 0.")
+                raise SettingsError(f"found {name}={value}; expected a number above 0.")
         if not 0 < self.load <= 1:
-            raise SettingsError(f"found load={self.load}; asked for more than 0 and at most 1.")
+            raise SettingsError(f"found load={self.load}; expected more than 0 and at most 1.")
 
     def conf(self) -> Conf:
         """`user_conf`, linted."""
@@ -540,7 +540,7 @@ def to_loadgen(settings: RunSettings, user_conf: Path) -> Any:
     if any(codes):
         raise SettingsError(
             f"{user_conf}: LoadGen answers {codes} to its own configuration and to this file; "
-            "asked for [0, 0]. Look for a value out of range."
+            "expected [0, 0]. Look for a value out of range."
         )
     if settings.seeds is not None:
         result.qsl_rng_seed, result.sample_index_rng_seed, result.schedule_rng_seed = settings.seeds

@@ -119,7 +119,7 @@ def truncate_accuracy_log(folder: Path) -> str:
             shorter.replace(log)
     except OSError as error:
         raise OutputError(
-            f"{folder}: the accuracy log cannot be shortened ({error}); asked for {log.name} and "
+            f"{folder}: the accuracy log cannot be shortened ({error}); expected {log.name} and "
             "accuracy.txt, both writable."
         ) from error
     return digest.hexdigest()
@@ -247,7 +247,7 @@ def refuse_occupied(target: Path) -> None:
 
 def _occupied(target: Path) -> str:
     return (
-        f"{target}: found a result there already; asked for a free place. Choose another folder "
+        f"{target}: found a result there already; expected a free place. Choose another folder "
         "or system name, or allow overwriting."
     )
 

@@ -83,7 +83,7 @@ class Watch:
             if now + SPEED_UP * rest < limits.duration_s:
                 return (
                     f"found {done:,} of {limits.queries:,} samples answered after {now:.1f} s: "
-                    f"the run would end after {now + rest:.1f} s; asked for at least "
+                    f"the run would end after {now + rest:.1f} s; expected at least "
                     f"{limits.duration_s:g} s. Raise target_qps to {1.2 * done / now:.4g}"
                 )
         return None

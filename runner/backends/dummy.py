@@ -27,7 +27,7 @@ class Dummy:
 
     def __init__(self, answer: Literal["label", "constant"] = "label") -> None:
         if answer not in ("label", "constant"):
-            raise BackendError(f"found answer={answer!r}; asked for 'label' or 'constant'.")
+            raise BackendError(f"found answer={answer!r}; expected 'label' or 'constant'.")
         self.framework = f"none (dummy backend, answers by {answer})"
         self._constant = answer == "constant"
 

@@ -72,14 +72,14 @@ class KServe:
         self._endpoints = endpoints_of(url)
         if not timeout > 0 or retries < 0:
             raise BackendError(
-                f"found timeout={timeout}, retries={retries}; asked for more than 0 seconds and "
+                f"found timeout={timeout}, retries={retries}; expected more than 0 seconds and "
                 "0 or more."
             )
         word = (
             {True: "on", False: "off"}.get(binary, binary) if isinstance(binary, bool) else binary
         )
         if word not in ("on", "off", "auto"):
-            raise BackendError(f"found binary={binary!r}; asked for on, off or auto.")
+            raise BackendError(f"found binary={binary!r}; expected on, off or auto.")
         self._model = model
         self._version = str(version)
         self._timeout = float(timeout)
@@ -116,7 +116,7 @@ class KServe:
             import tritonclient.grpc  # noqa: F401
         except ImportError as error:
             raise BackendError(
-                f"found no gRPC client of the Open Inference Protocol ({error}); asked for "
+                f"found no gRPC client of the Open Inference Protocol ({error}); expected "
                 'tritonclient: pip install "assay[kserve]". http:// needs nothing.'
             ) from error
 
@@ -160,7 +160,7 @@ class KServe:
             )
         if len(set(signatures)) > 1 or len(set(servers)) > 1:
             raise BackendError(
-                f"found servers that differ: {servers} with {self._name} {signatures}; asked for "
+                f"found servers that differ: {servers} with {self._name} {signatures}; expected "
                 "the same server and model at every --url."
             )
         if not all(endpoint.grpc for endpoint in self._endpoints):
@@ -241,7 +241,7 @@ class KServe:
             if array.dtype != dtype or array.ndim == 0 or len(array) != rows:
                 raise InferenceError(
                     f"the server's output {name!r} has type {array.dtype} and shape "
-                    f"{list(array.shape)}; asked for {dtype} and {rows} rows."
+                    f"{list(array.shape)}; expected {dtype} and {rows} rows."
                 )
 
     def _ask(self, number: int, feed: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
@@ -275,7 +275,7 @@ class KServe:
             found = self._client(number).server()
         except (Unanswered, InferenceError) as error:
             raise BackendError(
-                f"found no server of the Open Inference Protocol at {url} ({error}); asked for "
+                f"found no server of the Open Inference Protocol at {url} ({error}); expected "
                 "one that answers v2 requests. Start it, or correct --url."
             ) from error
         return found if isinstance(found, dict) else {}
@@ -288,7 +288,7 @@ class KServe:
             return client.model(self._name, self._version)
         except (Unanswered, InferenceError) as error:
             raise BackendError(
-                f"{url}: found no usable model {self._name!r} ({error}); asked for one that is "
+                f"{url}: found no usable model {self._name!r} ({error}); expected one that is "
                 "loaded. Name another with --backend-option model=NAME."
             ) from error
 
@@ -308,7 +308,7 @@ def endpoints_of(url: str | Sequence[str]) -> tuple[Endpoint, ...]:
     """
     urls = [part.strip() for part in url.split(",")] if isinstance(url, str) else list(url)
     if not any(urls):
-        raise BackendError("found no --url; asked for http://host:port of a server, or several.")
+        raise BackendError("found no --url; expected http://host:port of a server, or several.")
     return tuple(parse_url(one) for one in dict.fromkeys(urls) if one)
 
 
@@ -368,7 +368,7 @@ def _read_headers(path: str | None) -> dict[str, str]:
     for number, line in enumerate(lines, 1):
         name, colon, value = line.partition(":")
         if line.strip() and (not colon or not name.strip()):
-            raise BackendError(f"{path}:{number}: asked for 'Name: value'.")
+            raise BackendError(f"{path}:{number}: expected 'Name: value'.")
         if line.strip():
             found[name.strip()] = value.strip()
     return found
@@ -384,7 +384,7 @@ def _verify_signature(url: str, name: str, found: dict[str, Any], benchmark: Ben
             if have is None or not _fits(have, tensor):
                 seen = {n: [t.get("datatype"), t.get("shape")] for n, t in told.items()}
                 raise BackendError(
-                    f"{url}: model {name!r} has {what} {seen}; asked for {tensor.name!r} of type "
+                    f"{url}: model {name!r} has {what} {seen}; expected {tensor.name!r} of type "
                     f"{DATATYPES.get(tensor.dtype, tensor.dtype)} and shape {list(tensor.shape)} "
                     f"(None: the batch). Serve a model of {benchmark.name}'s signature."
                 )

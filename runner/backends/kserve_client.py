@@ -84,7 +84,7 @@ def parse_url(url: str) -> Endpoint:
     sound = parts.scheme in SCHEMES and parts.hostname and not parts.query and "@" not in url
     if not sound or (parts.scheme.startswith("grpc") and (port is None or parts.path.strip("/"))):
         raise BackendError(
-            f"found --url {url!r}; asked for http://host:port, https://host/path or "
+            f"found --url {url!r}; expected http://host:port, https://host/path or "
             "grpc://host:port (grpcs with TLS), without user and query."
         )
     return Endpoint(url, parts.scheme, parts.netloc + parts.path.rstrip("/"))

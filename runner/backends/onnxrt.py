@@ -58,10 +58,10 @@ class OnnxRuntime:
         io_binding: bool = False,
     ) -> None:
         if threads < 0:
-            raise BackendError(f"found threads={threads}; asked for 0 (all cores) or more.")
+            raise BackendError(f"found threads={threads}; expected 0 (all cores) or more.")
         if optimization not in _LEVELS:
             raise BackendError(
-                f"found optimization={optimization!r}; asked for one of {', '.join(_LEVELS)}."
+                f"found optimization={optimization!r}; expected one of {', '.join(_LEVELS)}."
             )
         names = [providers] if isinstance(providers, str) else providers
         self._providers = [provider_name(name) for name in names]
@@ -88,7 +88,7 @@ class OnnxRuntime:
         absent = [name for name in self._providers if name not in available]
         if absent or not self._providers:
             raise BackendError(
-                f"found the execution providers {', '.join(available)}; asked for "
+                f"found the execution providers {', '.join(available)}; expected "
                 f"{', '.join(self._providers) or 'none'}. Install the ONNX Runtime build that "
                 "has it (for CUDA: onnxruntime-gpu in place of onnxruntime), or choose one that "
                 "is there."
@@ -99,7 +99,7 @@ class OnnxRuntime:
 
         if model is None or not model.is_file():
             raise BackendError(
-                f"found no model file at {model}; asked for an ONNX model of {benchmark.name}. "
+                f"found no model file at {model}; expected an ONNX model of {benchmark.name}. "
                 "Name one with the model option."
             )
         self._verify_available()
@@ -159,7 +159,7 @@ class OnnxRuntime:
         # is simply gone from this list.
         if list(got[: len(self._providers)]) != self._providers:
             raise BackendError(
-                f"found a session on {', '.join(got)}; asked for {', '.join(self._providers)}. "
+                f"found a session on {', '.join(got)}; expected {', '.join(self._providers)}. "
                 "The provider did not start: look at its driver and libraries; a result must not "
                 "come from another device than the one named."
             )
@@ -260,7 +260,7 @@ def _verify_signature(session: Any, benchmark: Benchmark, model: Path) -> None:
                 )
             if not fits:
                 raise BackendError(
-                    f"{model}: found {what} {found}; asked for {tensor.name!r} of shape "
+                    f"{model}: found {what} {found}; expected {tensor.name!r} of shape "
                     f"{list(tensor.shape)} (None: the batch). Use a model of {benchmark.name}'s "
                     "signature."
                 )

@@ -43,7 +43,7 @@ class Pipeline:
         elif model is None or not model.is_dir():
             files = ", ".join(part.file for part in benchmark.parts.values())
             raise BackendError(
-                f"found no folder at {model}; asked for a model of {benchmark.name}: a folder "
+                f"found no folder at {model}; expected a model of {benchmark.name}: a folder "
                 f"with {files}. Name one with the model option."
             )
         else:

@@ -46,23 +46,23 @@ def encode(outputs: Sequence[NDArray[Any]], count: int, offset: int = 0) -> NDAr
         InferenceError: another shape, a score that is not finite, or a class that is none.
     """
     if len(outputs) != 1:
-        raise InferenceError(f"found {len(outputs)} model outputs; asked for 1.")
+        raise InferenceError(f"found {len(outputs)} model outputs; expected 1.")
     output = outputs[0]
     if output.dtype.kind in "iu" and output.shape in ((count,), (count, 1)):
         classes = output.reshape(count).astype(np.int32)
     elif output.dtype.kind == "f" and output.shape == (count, CLASSES + offset):
         classes = output.argmax(1).astype(np.int32)
         if not np.isfinite(output[np.arange(count), classes]).all():
-            raise InferenceError("found scores that are NaN or infinite; asked for finite numbers.")
+            raise InferenceError("found scores that are NaN or infinite; expected finite numbers.")
     else:
         raise InferenceError(
-            f"found an output of shape {list(output.shape)}, {output.dtype}; asked for [{count}] "
+            f"found an output of shape {list(output.shape)}, {output.dtype}; expected [{count}] "
             f"classes or [{count}, {CLASSES + offset}] scores."
         )
     labels: NDArray[np.int32] = classes - np.int32(offset)
     if count and not -offset <= int(labels.min()) <= int(labels.max()) < CLASSES:
         raise InferenceError(
-            f"found classes {int(classes.min())} to {int(classes.max())}; asked for 0 to "
+            f"found classes {int(classes.min())} to {int(classes.max())}; expected 0 to "
             f"{CLASSES - 1 + offset}."
         )
     return labels

@@ -40,18 +40,18 @@ def encode(outputs: Sequence[NDArray[Any]], count: int) -> list[NDArray[Any]]:
         InferenceError: other shapes, numbers that do not add up, or a value that is not finite.
     """
     if len(outputs) != 2:
-        raise InferenceError(f"found {len(outputs)} model outputs; asked for 2, boxes and counts.")
+        raise InferenceError(f"found {len(outputs)} model outputs; expected 2, boxes and counts.")
     rows, counts = outputs
     if rows.ndim != 2 or rows.shape[1] != FIELDS or counts.shape != (count,):
         raise InferenceError(
             f"found boxes of shape {list(rows.shape)} and counts of shape {list(counts.shape)}; "
-            f"asked for [any, {FIELDS}] and [{count}]."
+            f"expected [any, {FIELDS}] and [{count}]."
         )
     ends = np.cumsum(counts)
     if counts.min(initial=0) < 0 or (count and ends[-1] != len(rows)):
         raise InferenceError(f"found {len(rows)} boxes; the counts say {ends[-1]}.")
     if not np.isfinite(rows).all():
-        raise InferenceError("found boxes that are NaN or infinite; asked for finite numbers.")
+        raise InferenceError("found boxes that are NaN or infinite; expected finite numbers.")
     rows = rows.astype(np.float32)  # a copy, also where it is float32 already
     return np.split(rows, ends[:-1])
 
@@ -143,7 +143,7 @@ def by_number(outputs: Sequence[NDArray[Any]]) -> Found:
     numbers = numbers.reshape(-1)
     if len(numbers) != len(boxes) or not ((numbers >= 0) & (numbers <= most)).all():
         raise InferenceError(
-            f"found {numbers[:8].tolist()} detections; asked for 0 to {most} for each of "
+            f"found {numbers[:8].tolist()} detections; expected 0 to {most} for each of "
             f"{len(boxes)} samples."
         )
     counts = numbers.astype(np.int64)
@@ -162,7 +162,7 @@ def by_score(
     boxes, classes, scores = outputs
     _check_shapes(boxes, scores, classes)
     if not np.isfinite(scores).all():
-        raise InferenceError("found scores that are NaN or infinite; asked for finite numbers.")
+        raise InferenceError("found scores that are NaN or infinite; expected finite numbers.")
     real = scores >= least
     chosen = boxes[real]
     if order == "xyxy":
@@ -174,7 +174,7 @@ def _check_shapes(boxes: NDArray[Any], scores: NDArray[Any], classes: NDArray[An
     if scores.ndim != 2 or classes.shape != scores.shape or boxes.shape != (*scores.shape, 4):
         raise InferenceError(
             f"found boxes {list(boxes.shape)}, scores {list(scores.shape)} and classes "
-            f"{list(classes.shape)}; asked for [n, m, 4] and twice [n, m]."
+            f"{list(classes.shape)}; expected [n, m, 4] and twice [n, m]."
         )
 
 

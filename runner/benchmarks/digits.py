@@ -31,11 +31,11 @@ def encode(outputs: Sequence[NDArray[Any]], count: int) -> NDArray[np.int32]:
             or infinite (argmax takes NaN for the largest, so looking at the winner is enough).
     """
     if len(outputs) != 1:
-        raise InferenceError(f"found {len(outputs)} model outputs; asked for 1, the logits.")
+        raise InferenceError(f"found {len(outputs)} model outputs; expected 1, the logits.")
     logits = outputs[0]
     if logits.shape != (count, CLASSES):
         raise InferenceError(
-            f"found logits of shape {list(logits.shape)}; asked for [{count}, {CLASSES}]."
+            f"found logits of shape {list(logits.shape)}; expected [{count}, {CLASSES}]."
         )
     if count == 1:  # SingleStream: numpy's code has left the caches by then, 15 us to have it back
         row: list[float] = logits.tolist()[0]
@@ -43,7 +43,7 @@ def encode(outputs: Sequence[NDArray[Any]], count: int) -> NDArray[np.int32]:
             return ANSWERS[row.index(max(row))]
     chosen = logits.argmax(1)
     if not np.isfinite(logits[np.arange(count), chosen]).all():
-        raise InferenceError("found logits that are NaN or infinite; asked for finite numbers.")
+        raise InferenceError("found logits that are NaN or infinite; expected finite numbers.")
     classes: NDArray[np.int32] = chosen.astype(np.int32)
     return classes
 

@@ -71,7 +71,7 @@ def _inputs(signature: Signature) -> tuple[Tensor, Tensor | None]:
     if others:
         raise SettingsError(
             f"{signature.path}: found inputs {', '.join(sorted(t.name for t in others))} beside "
-            f"{source.name}; asked for the numbers of words and perhaps their count."
+            f"{source.name}; expected the numbers of words and perhaps their count."
         )
     return source, lengths[0] if lengths else None
 
@@ -141,7 +141,7 @@ def _two_graphs(benchmark: Benchmark, model: Path, corpus: Corpus) -> Benchmark:
     for name in ("encoder.onnx", "decoder.onnx"):
         if not (model / name).is_file():
             raise BackendError(
-                f"{model / name}: found no such file; asked for a model of gnmt: a folder with "
+                f"{model / name}: found no such file; expected a model of gnmt: a folder with "
                 "encoder.onnx and decoder.onnx, or one file that translates whole sentences."
             )
     encoder = replace(read_signature(model / "encoder.onnx", options), path=model)
@@ -157,7 +157,7 @@ def _two_graphs(benchmark: Benchmark, model: Path, corpus: Corpus) -> Benchmark:
     if lacking:
         raise SettingsError(
             f"{model / 'decoder.onnx'}: found inputs {', '.join(lacking)} that encoder.onnx does "
-            "not give; asked for an output of the encoder of the same name for each, also for "
+            "not give; expected an output of the encoder of the same name for each, also for "
             "states that begin with zeros."
         )
     # Only what is a state of the decoder is wanted beside the scores.
@@ -171,9 +171,9 @@ def _two_graphs(benchmark: Benchmark, model: Path, corpus: Corpus) -> Benchmark:
     outputs = (first, *(t for t in states if t != first))
     beam, penalty = options.get("beam", 1), options.get("length_penalty", 0.0)
     if not isinstance(beam, int) or not 1 <= beam <= 100:
-        raise SettingsError(f"{model}: found beam = {beam!r}; asked for 1 to 100.")
+        raise SettingsError(f"{model}: found beam = {beam!r}; expected 1 to 100.")
     if not isinstance(penalty, (int, float)) or penalty < 0:
-        raise SettingsError(f"{model}: found length_penalty = {penalty!r}; asked for 0 or more.")
+        raise SettingsError(f"{model}: found length_penalty = {penalty!r}; expected 0 or more.")
     decoding = Decoding(
         source=source.name,
         token=token.name,

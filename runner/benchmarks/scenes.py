@@ -34,7 +34,7 @@ def execute(
     outputs = graphs["model"](feed, indices)
     if len(outputs) != 1 or outputs[0].ndim != 2 or outputs[0].shape[1] != detection.FIELDS:
         shapes = [list(output.shape) for output in outputs]
-        raise InferenceError(f"found outputs of shapes {shapes}; asked for one of [any, 7].")
+        raise InferenceError(f"found outputs of shapes {shapes}; expected one of [any, 7].")
     table = outputs[0]
     places = table[:, 0]
     count = len(indices)

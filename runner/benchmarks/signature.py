@@ -76,7 +76,7 @@ class Signature:
         listed = ", ".join(f"{t.name} {t.dtype} {list(t.shape)}" for t in tensors)
         asked = f"one called {named!r}" if named is not None else what
         raise SettingsError(
-            f"{self.path}: found {listed or 'none'}; asked for {asked}. Say which it is with "
+            f"{self.path}: found {listed or 'none'}; expected {asked}. Say which it is with "
             f"'{key} = \"NAME\"' in {options_file(self.path)}."
         )
 
@@ -90,7 +90,7 @@ class Signature:
         choices = list(allowed)
         if value is not None and value not in choices:
             raise SettingsError(
-                f"{options_file(self.path)}: found {key} = {value!r}; asked for one of "
+                f"{options_file(self.path)}: found {key} = {value!r}; expected one of "
                 f"{', '.join(map(repr, choices))}."
             )
         return value
@@ -117,7 +117,7 @@ def read_options(model: Path, known: Iterable[str]) -> Mapping[str, Any]:
     strange = sorted(set(options) - set(known))
     if strange:
         raise SettingsError(
-            f"{path}: found {', '.join(strange)}; asked for some of {', '.join(sorted(known))}."
+            f"{path}: found {', '.join(strange)}; expected some of {', '.join(sorted(known))}."
         )
     return options
 
@@ -348,7 +348,7 @@ def in_batches(size: int) -> Execute:
         shapes = {tuple(len(out) for out in part) for part in parts}
         if len(shapes) != 1 or set(*shapes) != {size}:
             raise InferenceError(
-                f"found outputs of {shapes} rows for batches of {size}; asked for one a sample."
+                f"found outputs of {shapes} rows for batches of {size}; expected one a sample."
             )
         return [np.concatenate(outs)[:count] for outs in zip(*parts, strict=True)]
 

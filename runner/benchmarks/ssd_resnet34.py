@@ -57,7 +57,7 @@ def fit(benchmark: Benchmark, model: Path | None, data: Path | None) -> Benchmar
     recipe = fit_recipe(recipe, signature, picture)
     least = signature.options.get("least_score", LEAST_SCORE)
     if not isinstance(least, (int, float)) or not 0 <= least < 1:
-        raise SettingsError(f"{model}: found least_score = {least!r}; asked for 0 to 1.")
+        raise SettingsError(f"{model}: found least_score = {least!r}; expected 0 to 1.")
     batch = fixed_batch(picture)
     return replace(
         benchmark,

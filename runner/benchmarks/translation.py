@@ -104,7 +104,7 @@ class Decoding:
         outputs = decoder(feed, indices)
         if len(outputs) != len(self.decoder_outputs):
             raise InferenceError(
-                f"found {len(outputs)} outputs of the decoder; asked for "
+                f"found {len(outputs)} outputs of the decoder; expected "
                 f"{len(self.decoder_outputs)}."
             )
         for name, array in zip(self.decoder_outputs[1:], outputs[1:], strict=True):
@@ -231,11 +231,11 @@ def encode(
         InferenceError: another shape, or a number that is no word.
     """
     if len(outputs) != 1:
-        raise InferenceError(f"found {len(outputs)} model outputs; asked for 1, numbers of words.")
+        raise InferenceError(f"found {len(outputs)} model outputs; expected 1, numbers of words.")
     words = outputs[0]
     if words.ndim != 2 or len(words) != count or words.dtype.kind not in "iu":
         raise InferenceError(
-            f"found words of shape {list(words.shape)}, {words.dtype}; asked for [{count}, any] "
+            f"found words of shape {list(words.shape)}, {words.dtype}; expected [{count}, any] "
             "whole numbers."
         )
     if words.size and not 0 <= int(words.min()) <= int(words.max()) < len(tokenizer):

@@ -74,7 +74,7 @@ class Digits:
         if self.images.ndim != 3 or len(self.images) != len(self.labels):
             raise DatasetError(
                 f"{source}: found images {self.images.shape} and labels {self.labels.shape}; "
-                "asked for (n, 8, 8) images with n labels."
+                "expected (n, 8, 8) images with n labels."
             )
 
     def __len__(self) -> int:

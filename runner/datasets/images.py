@@ -394,7 +394,7 @@ class Pictures:
         if expected and hashlib.sha256(content).hexdigest() != expected:
             raise DatasetError(
                 f"{path}: found another file than {CHECKSUMS} lists (SHA-256 "
-                f"{hashlib.sha256(content).hexdigest()}, asked for {expected}); copy it again "
+                f"{hashlib.sha256(content).hexdigest()}; expected {expected}); copy it again "
                 "from the data set."
             )
         key = self._cache.key(content, self.recipe)
@@ -462,6 +462,6 @@ def read_checksums(folder: Path) -> Mapping[Path, str]:
         if not line.strip():
             continue
         if len(digest) != 64 or not name.strip(" *"):
-            raise DatasetError(f"{path}:{number}: found {line[:80]!r}; asked for 'SHA-256  file'.")
+            raise DatasetError(f"{path}:{number}: found {line[:80]!r}; expected 'SHA-256  file'.")
         sums[folder / name.strip(" *")] = digest.lower()
     return sums

@@ -68,7 +68,7 @@ class Vocabulary:
             raise DatasetError(
                 f"{name}: found {len(self.words)} lines, "
                 + (f"none of them {', '.join(absent)}" if absent else "some of them twice")
-                + "; asked for a vocabulary of one word a line, among them <s>, </s> and <unk>, "
+                + "; expected a vocabulary of one word a line, among them <s>, </s> and <unk>, "
                 "in the order in which the model numbers them."
             )
         self.start, self.end = self._numbers["<s>"], self._numbers["</s>"]
@@ -210,7 +210,7 @@ class Translation:
         if len(sentences) != len(self.references) or not sentences:
             raise DatasetError(
                 f"{source}: found {len(sentences)} sentences, and {len(self.references)} "
-                f"translations in {references}; asked for one of each, in the same order."
+                f"translations in {references}; expected one of each, in the same order."
             )
         rows = [tokenizer.encode_text(sentence)[-LONGEST:] for sentence in sentences]
         if marks == "both":

@@ -98,7 +98,7 @@ def test_a_dry_run_measures_nothing(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["--target-qps", "-3"], "not a number above 0"),
         (["--margin", "100"], "not a percentage"),
         (["--backend-option", "x"], "NAME=VALUE"),
-        (["--submitter", "two words"], "asked for letters"),
+        (["--submitter", "two words"], "expected letters"),
         (["--system-type", "toaster"], "datacenter"),
     ],
 )

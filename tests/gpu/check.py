@@ -140,7 +140,7 @@ class Check:
         line.put(**{"max rel diff": f"{worst:.1e}" if np.isfinite(worst) else "other shape"})
         if precision in TOLERANCE and not worst <= TOLERANCE[precision]:
             line.problems.append(
-                f"outputs differ by {worst:.2e}; asked for {TOLERANCE[precision]:.0e} at most"
+                f"outputs differ by {worst:.2e}; expected {TOLERANCE[precision]:.0e} at most"
             )
 
     def _bare(self, benchmark: Benchmark, dataset: Any, backend: Any, line: Line) -> float | None:
@@ -200,7 +200,7 @@ class Check:
         line.put(accuracy=f"{values[0]:.3f}", **{"ORT accuracy": f"{values[1]:.3f}"})
         least = ACCURACY_KEPT[precision] / 100 * values[1]
         if not values[0] >= least:
-            line.problems.append(f"accuracy {values[0]:.3f}; asked for {least:.3f} at least")
+            line.problems.append(f"accuracy {values[0]:.3f}; expected {least:.3f} at least")
 
     def _performance(
         self, benchmark: Benchmark, name: str, model: Path, scenario: str, options: dict[str, Any]

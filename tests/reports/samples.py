@@ -264,7 +264,7 @@ def varied() -> Report:
             "A101",
             "accuracy-gate",
             "error",
-            "ROUGE1 is 43.12; the round asks for at least 43.98689",
+            "ROUGE1 is 43.12; the round requires at least 43.98689",
             f"{base}/accuracy/accuracy.txt",
             None,
             None,

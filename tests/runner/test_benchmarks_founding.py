@@ -291,7 +291,7 @@ def test_gnmt_says_what_is_missing(wmt: Path, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="beam = 0"):
         open_benchmark("gnmt", folder, wmt)
     (folder / "signature.toml").write_text("beams = 4\n")
-    with pytest.raises(SettingsError, match="found beams; asked for some of"):
+    with pytest.raises(SettingsError, match="found beams; expected some of"):
         open_benchmark("gnmt", folder, wmt)
     with pytest.raises(DatasetError, match="none was named"):
         open_benchmark("gnmt", folder, None)
@@ -334,9 +334,9 @@ def test_what_the_graph_does_not_say_is_asked_for(tmp_path: Path) -> None:
     assert offset_of(fitted) == 0
     assert cast(Any, fitted.make_dataset).keywords["recipe"].scaling == "pillow-crop"
     for text, said in (
-        ("label_offset = 2\n", "label_offset = 2; asked for one of 0, 1"),
-        ("offset = 1\n", "found offset; asked for some of"),
-        ("input = 'x'\nlabel_offset = 0\n", "asked for one called 'x'"),
+        ("label_offset = 2\n", "label_offset = 2; expected one of 0, 1"),
+        ("offset = 1\n", "found offset; expected some of"),
+        ("input = 'x'\nlabel_offset = 0\n", "expected one called 'x'"),
         ("label_offset = \n", "cannot be read"),
     ):
         options.write_text(text)
@@ -348,9 +348,9 @@ def test_other_shapes_are_refused(tmp_path: Path) -> None:
     from runner.benchmarks.graph import Graph
 
     for shape, said in (
-        (["N", 3, 299, 299], r"asked for \[any, 3, 224, 224\]"),
-        (["N", 3, 224, 3], "asked for one axis of 3 colours"),
-        (["N", 5], "asked for one input of pictures"),
+        (["N", 3, 299, 299], r"expected \[any, 3, 224, 224\]"),
+        (["N", 3, 224, 3], "expected one axis of 3 colours"),
+        (["N", 5], "expected one input of pictures"),
     ):
         g = Graph("other")
         flat = g.add("Flatten", g.input("x", "float32", cast(Any, shape)))
@@ -389,7 +389,7 @@ def test_outputs_that_no_result_may_rest_on() -> None:
     flat = np.zeros((2, 2))
     with pytest.raises(InferenceError, match="0 to 2"):
         detection.by_number([numbers, boxes, flat, flat])
-    with pytest.raises(InferenceError, match="asked for"):
+    with pytest.raises(InferenceError, match="expected"):
         detection.by_number([numbers, boxes[:, :, :3], flat, flat])
     with pytest.raises(InferenceError, match="NaN"):
         detection.by_score([boxes, flat, flat + np.nan], 0.05, "xyxy")

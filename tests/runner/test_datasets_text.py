@@ -115,7 +115,7 @@ def test_vocabularies(tmp_path: Path) -> None:
     assert Vocabulary.read(path, add_special=True).pad == 0
     for content in ("a\nb\n", "<unk>\n<s>\n</s>\na\na\n"):
         path.write_text(content)
-        with pytest.raises(DatasetError, match="asked for a vocabulary"):
+        with pytest.raises(DatasetError, match="expected a vocabulary"):
             Vocabulary.read(path)
     with pytest.raises(DatasetError, match="cannot be read"):
         Vocabulary.read(tmp_path / "absent")

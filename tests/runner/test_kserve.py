@@ -185,7 +185,7 @@ def test_busy_answers_are_asked_for_again(
 
 @pytest.mark.parametrize(
     ("fault", "told"),
-    [("--refuse", "the server answered 400"), ("--cut", r"shape \[0, 10\]; asked for float32")],
+    [("--refuse", "the server answered 400"), ("--cut", r"shape \[0, 10\]; expected float32")],
 )
 @pytest.mark.parametrize("kind", ["http", "grpc"])
 def test_unusable_answers_are_not_asked_for_again(
@@ -250,7 +250,7 @@ def test_the_model_must_fit(healthy: str) -> None:
     with pytest.raises(BackendError, match=r"no usable model 'other'.*model=NAME"):
         _backend(healthy, model="other")
     for inputs, told in (
-        (Tensor("x", (None, 1, 28, 28), "float32"), "asked for 'x'"),
+        (Tensor("x", (None, 1, 28, 28), "float32"), "expected 'x'"),
         (Tensor(INPUT, (None, 3, 28, 28), "float32"), r"shape \[None, 3, 28, 28\]"),
         (Tensor(INPUT, (None, 1, 28, 28), "int64"), "of type INT64"),
     ):
@@ -262,8 +262,8 @@ def test_the_model_must_fit(healthy: str) -> None:
     ("options", "told"),
     [
         ({}, "found no --url"),
-        ({"url": "127.0.0.1:8000"}, "asked for http://host:port"),
-        ({"url": "grpc://host"}, "asked for http://host:port"),
+        ({"url": "127.0.0.1:8000"}, "expected http://host:port"),
+        ({"url": "grpc://host"}, "expected http://host:port"),
         ({"url": "http://me:secret@host:1"}, "without user"),
         ({"url": "http://host:1", "timeout": 0}, "timeout=0"),
         ({"url": "http://host:1", "binary": "maybe"}, "on, off or auto"),
@@ -290,7 +290,7 @@ def test_headers_are_sent(healthy: str, tmp_path: Path) -> None:
     assert backend._headers == {"Authorization": "Bearer x", "Host": "somewhere"}
     assert backend.infer(_feed(1), [0])[0].shape == (1, 10)
     file.write_text("nonsense\n")
-    with pytest.raises(BackendError, match="headers:1: asked for 'Name: value'"):
+    with pytest.raises(BackendError, match="headers:1: expected 'Name: value'"):
         KServe(healthy, headers=str(file))
 
 

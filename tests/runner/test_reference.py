@@ -109,7 +109,7 @@ def test_a_missed_gate_is_not_measured(tmp_path: Path) -> None:
     wrong = plan(tmp_path / "tree", scenarios=("Offline",), backend_options={"answer": "constant"})
     (outcome,) = run_benchmark(wrong, runs)
     assert outcome.status == "gate-missed"
-    assert "asked for at least 95" in outcome.message and "short" in outcome.message
+    assert "expected at least 95" in outcome.message and "short" in outcome.message
     assert runs.started == [("Offline", "accuracy")]
     assert not (tmp_path / "tree").exists()
 

@@ -39,16 +39,16 @@ def test_user_conf_is_read_with_comments_and_blank_lines() -> None:
         ("digits.*.sample_concatenate_permutation = 0", "equal issue"),
         ("digits.*.performance_issue_same = 1", "compliance"),
         ("digits.*.mode = 2", "sets the mode"),
-        ("digits.Server.target_qps = fast", "asked for a number"),
-        ("digits.Server.target_qps = 10qps", "asked for a number"),
+        ("digits.Server.target_qps = fast", "expected a number"),
+        ("digits.Server.target_qps = 10qps", "expected a number"),
         ("digits.Server.target_qps = 0", "more than 0"),
-        ("digits.Server.target_qps = -1", "asked for a number"),
+        ("digits.Server.target_qps = -1", "expected a number"),
         ("digits.Server.min_query_count = 10.5", "whole number"),
         ("digits.SingleStream.target_latency = 12000000", "another unit"),
         ("digits.SingleStream.target_qps = 5", "may be set for Server, Offline"),
         ("digits.Server.target_latency = 5", "latency limit is the round's"),
         ("digits.*.min_duration = 600", "at least 2000 ms"),
-        ("digits.Servr.target_qps = 5", "asked for SingleStream"),
+        ("digits.Servr.target_qps = 5", "expected SingleStream"),
         ("digits.server.target_qps = 5", "written like that"),
         ("target_qps = 5", "model.Scenario.key"),
         ("digits.Server.target_qps 5", "model.Scenario.key"),
@@ -82,7 +82,7 @@ def test_lookup_order_is_loadgens() -> None:
 )
 def test_settings_refuse_nonsense(name: str, value: object) -> None:
     good: dict[str, object] = {"model": "digits", "scenario": "Server"}
-    with pytest.raises(SettingsError, match="asked for"):
+    with pytest.raises(SettingsError, match="expected"):
         RunSettings(**{**good, name: value})  # type: ignore[arg-type]
 
 

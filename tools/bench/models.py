@@ -41,7 +41,7 @@ class Noise:
 def _encode(outputs: Sequence[NDArray[Any]], count: int) -> NDArray[np.int64]:
     answers: NDArray[np.int64] = outputs[0]
     if answers.shape != (count,):
-        raise InferenceError(f"found answers of shape {list(answers.shape)}; asked for [{count}].")
+        raise InferenceError(f"found answers of shape {list(answers.shape)}; expected [{count}].")
     return answers.copy()
 
 

@@ -173,7 +173,7 @@ class TensorRT:
     def load(self, benchmark: Benchmark, model: Path | None, dataset: Dataset) -> None:
         if model is None and self._engine is None:
             raise BackendError(
-                f"found no model file; asked for an ONNX model of {benchmark.name}. Name one with "
+                f"found no model file; expected an ONNX model of {benchmark.name}. Name one with "
                 "the model option."
             )
         trt = self._library()
@@ -540,7 +540,7 @@ def _of_plan(path: Path | None, engine: bytes, model: Path | None) -> Prepared:
 
 def _require(good: bool, name: str, found: object, asked: str) -> None:
     if not good:
-        raise BackendError(f"found {name}={found!r}; asked for {asked}.")
+        raise BackendError(f"found {name}={found!r}; expected {asked}.")
 
 
 def _device_numbers(wanted: str | int | Sequence[int], count: int) -> tuple[int, ...]:
@@ -561,7 +561,7 @@ def _device_numbers(wanted: str | int | Sequence[int], count: int) -> tuple[int,
     bad = [n for n in numbers if not 0 <= n < count]
     if not numbers or bad or len(set(numbers)) < len(numbers):
         raise BackendError(
-            f"found {count} GPUs and devices={wanted!r}; asked for 'all' or different numbers "
+            f"found {count} GPUs and devices={wanted!r}; expected 'all' or different numbers "
             f"from 0 to {count - 1}."
         )
     return tuple(numbers)

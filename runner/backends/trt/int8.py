@@ -125,7 +125,7 @@ class _Rewriting:
         if zero.size != 1 or zero.dtype not in _RANGES:
             raise BackendError(
                 f"found {node.op_type} {node.name!r} with zero points of type {zero.dtype}, "
-                f"{zero.size} of them; asked for one of 8 bits. Quantise the model again, "
+                f"{zero.size} of them; expected one of 8 bits. Quantise the model again, "
                 "symmetrically (INT8)."
             )
         least, most = _RANGES[zero.dtype]
@@ -188,7 +188,7 @@ class _Rewriting:
             return []
         if stored.dtype not in _RANGES:
             raise BackendError(
-                f"found weights of type {stored.dtype} in {node.name!r}; asked for INT8."
+                f"found weights of type {stored.dtype} in {node.name!r}; expected INT8."
             )
         others = tuple(i for i in range(stored.ndim) if scale.size == 1 or i != axis)
         new_scale = np.maximum(np.abs(real).max(axis=others), 1e-12) / 127

@@ -111,7 +111,7 @@ def device_count(choice: str = "auto") -> int:
     count = _pycuda_count() if name == "pycuda" else _bindings_count()
     if not count:
         raise BackendError(
-            "found a CUDA driver, but no GPU; asked for an NVIDIA GPU. Look at nvidia-smi -L and "
+            "found a CUDA driver, but no GPU; expected an NVIDIA GPU. Look at nvidia-smi -L and "
             "at CUDA_VISIBLE_DEVICES; in a container, start it with --gpus all."
         )
     return count
@@ -124,7 +124,7 @@ def open_memory(choice: str, device: int) -> Memory:
         return HostMemory()
     count = device_count(name)
     if not 0 <= device < count:
-        raise BackendError(f"found {count} GPUs; asked for number {device} (the first is 0).")
+        raise BackendError(f"found {count} GPUs; expected number {device} (the first is 0).")
     return PyCudaMemory(device) if name == "pycuda" else BindingsMemory(device)
 
 
@@ -135,7 +135,7 @@ def resolve(choice: str) -> str:
         BackendError: it is not installed, or cannot be loaded.
     """
     if choice not in CHOICES:
-        raise BackendError(f"found memory={choice!r}; asked for one of {', '.join(CHOICES)}.")
+        raise BackendError(f"found memory={choice!r}; expected one of {', '.join(CHOICES)}.")
     if choice == "host":
         return choice
     troubles = []

@@ -61,7 +61,7 @@ def prepare(
         model = onnx.load(str(path))
     except FileNotFoundError as error:
         raise BackendError(
-            f"found no file {error.filename or path}; asked for an ONNX model of "
+            f"found no file {error.filename or path}; expected an ONNX model of "
             f"{benchmark.name}. Name one with the model option."
         ) from error
     except Exception as error:
@@ -129,7 +129,7 @@ def check_signature(model: Any, benchmark: Benchmark, path: Path) -> int | None:
             if not fits or dtype != tensor.dtype or surplus:
                 listed = ", ".join(f"{n!r} {s} {t}" for n, (s, t) in found.items()) or "none"
                 raise BackendError(
-                    f"{path}: found {what} {listed}; asked for {tensor.name!r} "
+                    f"{path}: found {what} {listed}; expected {tensor.name!r} "
                     f"{list(tensor.shape)} {tensor.dtype} (None: the batch). Use a model of "
                     f"{benchmark.name}'s signature."
                 )
@@ -137,7 +137,7 @@ def check_signature(model: Any, benchmark: Benchmark, path: Path) -> int | None:
                 batches.add(shape[tensor.shape.index(None)])
     if len(batches) > 1:
         raise BackendError(
-            f"{path}: found inputs with the batches {sorted(map(str, batches))}; asked for the "
+            f"{path}: found inputs with the batches {sorted(map(str, batches))}; expected the "
             "same in all of them."
         )
     return batches.pop() if batches else None

@@ -171,7 +171,7 @@ class EngineSession:
                 )
                 if not fits:
                     raise BackendError(
-                        f"found the engine's tensor {port.name!r} as {have}; asked for "
+                        f"found the engine's tensor {port.name!r} as {have}; expected "
                         f"{port.dtype} {list(port.shape)} (None: any)."
                     )
                 if mode == trt.TensorIOMode.INPUT:
@@ -184,7 +184,7 @@ class EngineSession:
         wanted = len(self.plan.profiles)
         if engine.num_optimization_profiles != wanted:
             raise BackendError(
-                f"found {engine.num_optimization_profiles} profiles in the engine; asked for "
+                f"found {engine.num_optimization_profiles} profiles in the engine; expected "
                 f"{wanted}."
             )
         return tuple(used)
@@ -297,7 +297,7 @@ class _Execution:
         if output.refused:
             raise self._session.failed(
                 f"wants {output.refused} bytes for {name!r}, more than the {output.room} it "
-                "asked for before"
+                "expected before"
             )
         return output.shape
 

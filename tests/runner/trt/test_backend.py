@@ -357,16 +357,16 @@ def test_an_output_that_outgrows_its_room_is_told(
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"precision": "int4"}, "found precision='int4'; asked for as-is, fp32, tf32, fp16"),
+        ({"precision": "int4"}, "found precision='int4'; expected as-is, fp32, tf32, fp16"),
         ({"precision": "fp16", "tf32": True}, "found tf32=True"),
         ({"memory": "cupy"}, "found memory='cupy'"),
-        ({"samples": "disk"}, "found samples='disk'; asked for pinned, device, pageable"),
-        ({"streams": 0}, "found streams=0; asked for 1 to 16"),
+        ({"samples": "disk"}, "found samples='disk'; expected pinned, device, pageable"),
+        ({"streams": 0}, "found streams=0; expected 1 to 16"),
         ({"max_batch": 0}, "found max_batch=0"),
         ({"longest": 0}, "found longest=0"),
         ({"overlap": 0}, "found overlap=0"),
         ({"workspace_mib": -1}, "found workspace_mib=-1"),
-        ({"optimization_level": 6}, "found optimization_level=6; asked for 0 to 5"),
+        ({"optimization_level": 6}, "found optimization_level=6; expected 0 to 5"),
         ({"threads": 2}, "does not take these options"),
     ],
 )

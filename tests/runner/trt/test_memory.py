@@ -202,7 +202,7 @@ def test_a_full_gpu_says_what_to_do(runtime: Runtime) -> None:
 
 
 def test_a_gpu_that_is_not_there(runtime: Runtime) -> None:
-    with pytest.raises(BackendError, match=r"found 2 GPUs; asked for number 2"):
+    with pytest.raises(BackendError, match=r"found 2 GPUs; expected number 2"):
         open_memory("auto", 2)
 
 
@@ -507,5 +507,5 @@ def test_pycuda_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_host_is_only_there_when_asked_for() -> None:
     assert isinstance(open_memory("host", 0), HostMemory)
-    with pytest.raises(BackendError, match="found memory='rocm'; asked for one of auto, pycuda"):
+    with pytest.raises(BackendError, match="found memory='rocm'; expected one of auto, pycuda"):
         resolve("rocm")
