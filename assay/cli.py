@@ -1193,7 +1193,9 @@ def _final_report(options: argparse.Namespace) -> int:
 
     try:
         report = joined([(str(path), _saved(path)) for path in options.reports])
-        book = render(report, "xlsx", ids_file=options.ids, repository=options.repository)
+        book = render(
+            report, "xlsx", ids_file=options.ids, repository=options.repository, findings=False
+        )
     except ReportError as error:
         raise Usage(str(error)) from error
     _write_to(options.output, book)

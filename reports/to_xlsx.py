@@ -13,7 +13,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from reports import ReportError, arrange, figures, links, to_csv
 from reports.escape import one_line, spreadsheet_cell
-from schemas.report import Metric, Report, Result
+from schemas.report import Finding, Metric, Report, Result
 
 _CATEGORIES = ("datacenter", "edge")
 _DIVISIONS = ("closed", "open", "network")
@@ -56,13 +56,15 @@ def render(
     *,
     ids_file: str | os.PathLike[str] | None = None,
     repository: str | None = None,
+    findings: bool = True,
 ) -> bytes:
     """The workbook as the bytes of an .xlsx file, the same for the same report.
 
     ``ids_file`` is a JSON file of the numbers that systems had in earlier workbooks; it is read,
     and written back with those of new systems, so that an ID never changes. ``repository`` is the
     address of the tree on the web, for example ``https://github.com/ORG/REPO/tree/main``; with it
-    the columns Details and Code are links.
+    the columns Details and Code are links. ``findings`` adds a sheet of all findings, the worst first;
+    the round's final report has none.
     """
     try:
         import xlsxwriter
@@ -89,10 +91,42 @@ def render(
             writer.write(sheet)
         if not sheets:
             book.add_worksheet("no valid result")
+        if findings and report.findings:
+            _write_findings(book, report.findings)
     expected = sum(len(row.cells) for sheet in sheets for row in sheet.rows)
     if writer.cells != expected:
         raise ReportError(f"{expected} results were to be written, {writer.cells} were")
     return out.getvalue()
+
+
+_FINDING_HEADS = {
+    "Severity": 10, "Rule": 8, "Name": 28, "Submitter": 18, "System": 36, "Benchmark": 20, "Scenario": 14,
+    "Place": 70, "Line": 8, "Message": 90, "Fix": 70, "Places": 8, "Results": 8, "Waived": 24,
+}  # fmt: skip
+_SEVERITIES = ("error", "warning", "note")
+
+
+def _write_findings(book: Any, findings: Sequence[Finding]) -> None:
+    """One row a finding, ready to be filtered; texts are never formulas or links."""
+    page = book.add_worksheet("findings")
+    head = book.add_format({"bold": True, "bottom": 1})
+    for column, (name, width) in enumerate(_FINDING_HEADS.items()):
+        page.set_column(column, column, width)
+        page.write_string(0, column, name, head)
+    ordered = sorted(findings, key=lambda f: (_SEVERITIES.index(f.severity), f.rule, f.path or ""))
+    for row, one in enumerate(ordered, 1):
+        texts = [
+            one.severity, one.rule, one.name, one.subject.submitter, one.subject.system,
+            one.subject.benchmark, one.subject.scenario, one.path, one.line, one.message, one.fix,
+            one.count, len(one.results), one.waived.reason if one.waived else None,
+        ]  # fmt: skip
+        for column, value in enumerate(texts):
+            if isinstance(value, int):
+                page.write_number(row, column, value)
+            elif value:
+                page.write_string(row, column, spreadsheet_cell(str(value)))
+    page.freeze_panes(1, 2)
+    page.autofilter(0, 0, max(1, len(ordered)), len(_FINDING_HEADS) - 1)
 
 
 Column = tuple[str, str, str]  # model, scenario, units

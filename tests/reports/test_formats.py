@@ -205,7 +205,7 @@ def workbook(report: Report, **options: Any) -> Any:
 def values(book: Any) -> dict[tuple[str, str, str, str, str], float]:
     """Every result of a workbook, by sheet, unique id, model, scenario and unit."""
     found = {}
-    for sheet in book:
+    for sheet in (sheet for sheet in book if sheet.title != "findings"):
         table = list(sheet.iter_rows(values_only=True))
         heads = list(table[3])
         start = heads.index("Code") + 1
@@ -237,6 +237,7 @@ def test_workbook_sheets_and_power() -> None:
         "datacenter - closed - power",
         "edge - closed",
         "edge - closed - power",
+        "findings",
     ]
     unique = "datacenter/closed/Example/DX-8x270"
     found = values(book)
@@ -244,6 +245,21 @@ def test_workbook_sheets_and_power() -> None:
     assert found["datacenter - closed", unique, *column, "Tokens/s"] == 1042110
     assert found["datacenter - closed - power", unique, *column, "Watts"] == 5321.25
     assert book["edge - closed"].column_dimensions["B"].hidden
+
+
+def test_workbook_lists_every_finding_the_worst_first() -> None:
+    report = samples.varied()
+    head, *found = workbook(report)["findings"].iter_rows(values_only=True)
+    assert head[:4] == ("Severity", "Rule", "Name", "Submitter")
+    order = ["error", "warning", "note"]
+    assert [row[0] for row in found] == sorted(
+        (f.severity for f in report.findings), key=order.index
+    )
+    messages = {row[head.index("Message")] for row in found}
+    assert {
+        f.message for f in report.findings if "\n" not in f.message and f.message[:1].isalpha()
+    } <= messages
+    assert "findings" not in workbook(report, findings=False).sheetnames
 
 
 def test_workbook_system_of_both_categories_is_in_both() -> None:
