@@ -80,7 +80,7 @@ NO_FILE = (
     *("result_systems", "stray_divisions", "unknown_scenarios", "uses_loadgen", "is_full_run"),
     *("scenario", "result.scenario", "division", "submitter", "complete", "result.complete"),
     # From what the rules hand over themselves, or from several files together.
-    *("evidence", "field", "category"),
+    *("evidence", "field", "category", "named"),
     # From --data, with messages of its own; only where a submitter gives one; LoadGen's own file.
     *("recomputed", "mapping", "mlperf_conf"),
     # Another kind of result.

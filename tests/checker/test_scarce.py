@@ -41,7 +41,9 @@ def test_files_that_another_user_may_not_read(grow: Grow, tmp_path: Path) -> Non
     log.chmod(0)
     # Everything is imported as root: the other user may not be able to read this Python.
     code = CHECK.replace(
-        "sys.stdout", "check(sys.argv[1])\nimport os\nos.setuid(65534)\nsys.stdout", 1
+        "sys.stdout",
+        "check(sys.argv[1])\nimport encodings.utf_8_sig, os\nos.setuid(65534)\nsys.stdout",
+        1,
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(tree.root), "1"], capture_output=True, timeout=60,
