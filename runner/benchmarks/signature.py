@@ -176,8 +176,8 @@ def image_layout(signature: Signature, tensor: Tensor) -> Layout:
     first, last = tensor.shape[1] == 3, tensor.shape[3] == 3
     if first == last:
         raise SettingsError(
-            f"{signature.path}: found input {tensor.name} of shape {list(tensor.shape)}; asked "
-            "for one axis of 3 colours, the second or the last. Say which with 'layout = "
+            f"{signature.path}: found input {tensor.name} of shape {list(tensor.shape)}; expected "
+            "one axis of 3 colours, the second or the last. Say which with 'layout = "
             f'"NCHW"\' or "NHWC" in {options_file(signature.path)}.'
         )
     return "NCHW" if first else "NHWC"
@@ -262,8 +262,8 @@ def fit_recipe(recipe: Recipe, signature: Signature, tensor: Tensor) -> Recipe:
     for have, want in zip(tensor.shape[1:], fitted.shape, strict=True):
         if have is not None and have != want:
             raise SettingsError(
-                f"{signature.path}: found input {tensor.name} of shape {list(tensor.shape)}; asked "
-                f"for [any, {', '.join(map(str, fitted.shape))}]."
+                f"{signature.path}: found input {tensor.name} of shape {list(tensor.shape)}; expected "
+                f"[any, {', '.join(map(str, fitted.shape))}]."
             )
     return fitted
 
