@@ -263,7 +263,7 @@ class TreeCache:
         facts: list[Any] = [folder.path, folder.link, folder.faults, files, below]
         try:
             data = msgspec.msgpack.encode(facts)
-        except UnicodeEncodeError:  # a name on disk that is no text; what is shown of it is
+        except UnicodeEncodeError:  # a name on disk that is not text; what is shown of it is
             facts[3] = [_facts(file) for file in files]
             data = msgspec.msgpack.encode(facts)
         found = hashlib.blake2b(data, digest_size=16).digest(), newest

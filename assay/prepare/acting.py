@@ -55,7 +55,7 @@ def carry_out(
 ) -> Outcome:
     """Make the new tree of a plan.
 
-    ``progress`` counts bytes. Raises CannotAct, and OSError (a full disk, say); then there is no NEW.
+    ``progress`` counts bytes. Raises CannotAct or OSError (a full disk, say), and leaves no NEW.
     """
     backup = backup or backup_of(new)
     _refuse(tree, new, backup)
@@ -84,7 +84,7 @@ def carry_out(
 
 
 def create(files: Mapping[str, str], new: Path) -> None:
-    """Make a new tree of texts by their paths. Raises CannotAct and OSError; then there is no NEW."""
+    """Make a new tree of texts by their paths. Raises CannotAct or OSError, and leaves no NEW."""
     if os.path.lexists(new):
         raise CannotAct(f"{new} exists already; give a name that is free")
     if not new.absolute().parent.is_dir():

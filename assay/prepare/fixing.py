@@ -27,7 +27,7 @@ FORMAT = "assay-undo"
 FORMAT_VERSION = 1
 _JOURNAL = "undo.json"
 _CHORES: Final = frozenset({"infer", "failed"})
-"""What decides over results and is no fix."""
+"""What decides about results, and is therefore not a fix."""
 
 FIXES: Final[dict[str, str]] = {
     "A101": "where the folder has another name",
@@ -61,7 +61,7 @@ FIXES: Final[dict[str, str]] = {
     "S125": "the folder is removed",
     "S126": "the file is taken out, unless it is a log",
     "S127": "the link is taken out",
-    "X003": "where a division's folder has another name, or stands in another",
+    "X003": "where a division's folder has another name, or is inside another",
 }
 """Rules whose findings can be fixed mechanically, with when or how."""
 

@@ -1,7 +1,7 @@
 """Results that the round computes from others: scenarios by its formulas, -99 from -99.9.
 
 An inferred result is a copy of the result it is computed from. The checker knows a scenario's by the
-log, which is of another scenario; what a copy for a lower accuracy target is copied from stands in its README.
+log, which is of another scenario; the README of a copy for a lower accuracy target names its origin.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _lower_targets(draft: Draft) -> None:
 
 
 def _complete(demands: Category, scenarios: set[str]) -> bool:
-    """Whether the scenarios are all that a benchmark must have: half a benchmark is no result."""
+    """Whether the scenarios are all that a benchmark must have: half a benchmark cannot be submitted."""
     return set(demands.required) <= scenarios and all(
         set(choice) & scenarios for choice in demands.one_of
     )

@@ -62,7 +62,7 @@ def pack(tree: Path, archive: Path, report: Report, progress: Progress | None = 
     """Write ``archive`` (``.tar.gz`` or ``.tar.zst``), its manifest and its report.
 
     ``progress`` counts bytes. The archive gets its name last, when all three are complete. Raises
-    CannotPack and OSError; then there is no archive.
+    CannotPack or OSError, and leaves no archive.
     """
     refuse(tree, archive)
     files = sorted(list_tree(tree).all_files(), key=lambda file: file.path)

@@ -106,7 +106,7 @@ def score_log(
 ) -> AucScore:
     """AUC of an accuracy log of float32 pairs, or of predictions alone when ``targets`` is given.
 
-    Raises ``AccuracyError`` when the log is no file or both classes are not there.
+    Raises ``AccuracyError`` when the log is not a file or both classes are not there.
     """
     expected = None if targets is None else len(targets.bounds) - 1
     samples = read_samples(source, expected=expected, progress=progress, sha256=sha256)

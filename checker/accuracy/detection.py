@@ -258,7 +258,7 @@ def score_log(
     ``classes``: "direct" when labels are category ids, "inverse" when they are 1, 2, 3, … in the
     order of the ids, "auto" to tell from the labels used. ``boxes``: "normalised" fractions or
     "pixels". ``remove_empty_images``: see ``GroundTruth.image_order``. Raises ``AccuracyError``
-    when the ground truth or pycocotools is missing, or the log is no file.
+    when the ground truth or pycocotools is missing, or the log is not a file.
     """
     if not isinstance(truth, GroundTruth):
         truth = read_annotations(truth)

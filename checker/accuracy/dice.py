@@ -77,7 +77,7 @@ def score_log(
 
     The width of a class number (1, 2, 4 or 8 bytes; 4 also as float32) follows from the record's
     length and the true shape. A record of another length scores 0 and is a problem. Raises
-    ``AccuracyError`` when the log is no file or a true volume cannot be read.
+    ``AccuracyError`` when the log is not a file or a true volume cannot be read.
     """
     samples = read_samples(source, expected=len(cases), progress=progress, sha256=sha256)
     problems = Problems()

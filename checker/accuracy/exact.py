@@ -47,7 +47,7 @@ def score_log(
     """Exact match of an accuracy log of int32 token ids.
 
     ``references[qsl_idx]`` are the right answer's tokens, its end mark included. Raises
-    ``AccuracyError`` when the log is no file or holds no answer.
+    ``AccuracyError`` when the log is not a file or holds no answer.
     """
     samples = read_samples(source, expected=len(references), progress=progress, sha256=sha256)
     problems = Problems()

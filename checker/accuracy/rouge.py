@@ -121,7 +121,7 @@ def score_log(
     """ROUGE of an accuracy log; ``references[qsl_idx]`` is the text asked for.
 
     With ``decode`` records are token ids, without it UTF-8 text. Raises ``AccuracyError`` when
-    the log is no file or holds no answer, or rouge-score is missing.
+    the log is not a file or holds no answer, or rouge-score is missing.
     """
     samples = read_samples(source, expected=len(references), progress=progress, sha256=sha256)
     problems = Problems()

@@ -207,7 +207,7 @@ def score_log(
 
     Without ``features`` records are answers as text and qsl_idx is the question's place in the
     file; with them records are logits and qsl_idx is the feature's place. Raises
-    ``AccuracyError`` when the log is no file or the data set is empty.
+    ``AccuracyError`` when the log is not a file or the data set is empty.
     """
     if not questions:
         raise AccuracyError("the data set has no questions")

@@ -120,7 +120,7 @@ def score_log(
     """WER of an accuracy log; ``references[qsl_idx]`` is what was said.
 
     The width of a character number (int64, int32, int16, int8) is the widest that fits all
-    records. Raises ``AccuracyError`` as ``score_texts`` does, or when the log is no file.
+    records. Raises ``AccuracyError`` as ``score_texts`` does, or when the log is not a file.
     """
     samples = read_samples(source, expected=len(references), progress=progress, sha256=sha256)
     problems = Problems()
