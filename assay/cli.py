@@ -561,7 +561,6 @@ def _deliver(
 ) -> None:
     """Write the report; ``old`` is the baseline where it is not the file that was named."""
     import reports
-    from checker.writing import write_file
 
     if options.split is not None:
         _deliver_split(report, options, pairs)
@@ -595,18 +594,7 @@ def _deliver(
             rendered = reports.render(report, format, **extra)
         except reports.ReportError as error:
             raise Usage(str(error)) from error
-        if path is None:
-            _write(rendered)
-            continue
-        data = (
-            rendered
-            if isinstance(rendered, bytes)
-            else rendered.encode("utf-8", "backslashreplace")
-        )
-        try:
-            write_file(path, data)
-        except OSError as error:
-            raise Usage(f"--output {path} cannot be written: {error.strerror}") from error
+        _write_to(path, rendered, "--output")
     written = [str(path) for path, _ in pairs if path is not None]
     if written and not options.quiet:
         s = report.summary
@@ -716,7 +704,6 @@ def _explain(options: argparse.Namespace) -> int:
     from checker.audit.explain import UnknownResult, explain
     from checker.engine import Options
     from checker.rules import UnknownRule
-    from checker.writing import write_file
     from reports.explanation import to_html, to_text
     from schemas import UnknownRound, canonical_round_name
     from schemas.explanation import encode
@@ -726,10 +713,6 @@ def _explain(options: argparse.Namespace) -> int:
     makers: dict[str, Callable[[Any], str | bytes]] = {
         "terminal": to_text, "json": encode, "html": to_html,
     }  # fmt: skip
-    paths: list[Path] = options.output or []
-    wanted = [
-        (path, {".json": "json", ".html": "html"}.get(path.suffix, "terminal")) for path in paths
-    ]
     if options.format not in (None, *makers):
         raise Usage("evidence is shown as terminal, json or html")
     line = Line(enabled=not (options.no_progress or options.quiet))
@@ -751,22 +734,15 @@ def _explain(options: argparse.Namespace) -> int:
         raise Usage(str(error)) from error
     finally:
         line.clear()
-    if not paths:
-        _write(makers[options.format or "terminal"](found))
-    for path, kind in wanted:
-        made = makers[options.format or kind](found)
-        try:
-            write_file(
-                path, made if isinstance(made, bytes) else made.encode("utf-8", "backslashreplace")
-            )
-        except OSError as error:
-            raise Usage(f"--output {path} cannot be written: {error.strerror}") from error
+    suffixes = {".json": "json", ".html": "html"}
+    for path in options.output or [None]:
+        kind = suffixes.get(path.suffix, "terminal") if path is not None else "terminal"
+        _write_to(path, makers[options.format or kind](found), "--output")
     return EXIT_ERRORS if any(one.severity == "error" for one in found.tested) else EXIT_OK
 
 
 def _draw(report: Report, options: argparse.Namespace, before: Report | None) -> int:
     from checker.audit.selection import encode, select_random
-    from checker.writing import write_file
 
     audited: list[str] = []
     if options.audited is not None:
@@ -780,11 +756,7 @@ def _draw(report: Report, options: argparse.Namespace, before: Report | None) ->
     if not options.output:
         _write(encode(found) if options.format == "json" else found.text())
     for path in options.output or []:
-        data = found.text().encode() if path.suffix == ".txt" else encode(found)
-        try:
-            write_file(path, data)
-        except OSError as error:
-            raise Usage(f"--output {path} cannot be written: {error.strerror}") from error
+        _write_to(path, found.text() if path.suffix == ".txt" else encode(found), "--output")
     return EXIT_OK if found.draws else EXIT_USAGE
 
 
@@ -904,17 +876,18 @@ def _export(options: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _write_to(path: Path | None, content: str | bytes) -> None:
-    """Write to a file, whole or not at all, or to standard output."""
+def _write_to(path: Path | None, content: str | bytes, option: str = "") -> None:
+    """Write to a file, whole or not at all, or to standard output. ``option``: what named the file."""
     if path is None:
         _write(content)
         return
     from checker.writing import write_file
 
+    data = content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")
     try:
-        write_file(path, content if isinstance(content, bytes) else content.encode("utf-8"))
+        write_file(path, data)
     except OSError as error:
-        raise Usage(f"{path} cannot be written: {error.strerror}") from error
+        raise Usage(f"{option} {path} cannot be written: {error.strerror}".lstrip()) from error
 
 
 # --- cache -------------------------------------------------------------------------------------

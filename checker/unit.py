@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -120,6 +121,21 @@ def _one_for_each_cause(findings: list[Finding]) -> list[Finding]:
     ]  # fmt: skip
 
 
+def things_of(result: Result) -> Iterator[Any]:
+    """The result and everything of it that rules judge by itself, in the order of judging."""
+    yield result
+    yield from result.runs
+    if result.accuracy is not None:
+        yield result.accuracy
+    for test in result.tests.values():
+        # What is asked of a run's log in vain is reported with its test, so the run comes first.
+        if test.run is not None:
+            yield test.run
+        yield test
+    if result.ranging is not None:
+        yield result.ranging
+
+
 def _judge_result(result: Result, judge: Judge) -> Outcome:
     # First what the row, the rules across runs and LoadGen's twins need: a record that they ask for
     # in vain is then reported with the others. Rules across runs are applied by the parent, which
@@ -131,17 +147,7 @@ def _judge_result(result: Result, judge: Judge) -> Outcome:
     findings: list[Finding] = []
     applied = 0
     skipped: list[str] = []
-    things: list[Any] = [result, *result.runs]
-    if result.accuracy is not None:
-        things.append(result.accuracy)
-    for test in result.tests.values():
-        # What is asked of a run's log in vain is reported with its test, so the run comes first.
-        if test.run is not None:
-            things.append(test.run)
-        things.append(test)
-    if result.ranging is not None:
-        things.append(result.ranging)
-    for thing in things:
+    for thing in things_of(result):
         judged = judge(thing)
         findings.extend(judged.findings)
         applied += judged.applied

@@ -203,37 +203,54 @@ def submitters_of(finding: Finding, owner: Mapping[str, str]) -> list[str]:
 
 @dataclass
 class Tally:
-    """One submitter's results by verdict and standing findings by severity."""
+    """Results by verdict and findings by severity, of one submitter or benchmark."""
 
-    submitter: str
+    name: str
     valid: int = 0
     invalid: int = 0
     error: int = 0
     warning: int = 0
     note: int = 0
+    waived: int = 0
 
 
 WHOLE_TREE = "whole tree"
 
 
+def counted(
+    results: Iterable[tuple[str, str]], findings: Iterable[tuple[str, Iterable[str]]]
+) -> list[Tally]:
+    """A row for each name, most invalid results first.
+
+    results: name and verdict of each; findings: the severity of each and the names that it concerns.
+    """
+    rows: dict[str, Tally] = {}
+    for name, status in results:
+        row = rows.setdefault(name, Tally(name))
+        setattr(row, status, getattr(row, status) + 1)
+    for severity, names in findings:
+        for name in names:
+            row = rows.setdefault(name, Tally(name))
+            setattr(row, severity, getattr(row, severity) + 1)
+    return sorted(
+        rows.values(), key=lambda t: (-t.invalid, -t.error, -t.warning, t.name.casefold())
+    )
+
+
 def tallies(report: Report) -> list[Tally]:
-    """A row for each submitter, most invalid results first.
+    """A row for each submitter.
 
     A finding counts for each submitter that it concerns, whether or not it names a result; one that
     concerns none counts for the whole tree.
     """
     owner = {result.key: result.submitter for result in report.results}
-    rows: dict[str, Tally] = {}
-    for result in report.results:
-        row = rows.setdefault(result.submitter, Tally(result.submitter))
-        setattr(row, result.status, getattr(row, result.status) + 1)
-    for finding in report.findings:
-        if finding.waived is None:
-            for name in submitters_of(finding, owner) or [WHOLE_TREE]:
-                row = rows.setdefault(name, Tally(name))
-                setattr(row, finding.severity, getattr(row, finding.severity) + 1)
-    return sorted(
-        rows.values(), key=lambda t: (-t.invalid, -t.error, -t.warning, t.submitter.casefold())
+    return counted(
+        ((result.submitter, result.status) for result in report.results),
+        (
+            (finding.severity, submitters_of(finding, owner) or [WHOLE_TREE])
+            for finding in report.findings
+            if finding.waived is None
+        ),
     )
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from reports.escape import html_text, one_line
 from reports.page import asset, environment, policy_hash
+from reports.pictures import WIDE as _WIDTH
+from reports.pictures import svg
 from schemas.explanation import Bounded, Explanation, Percentiles, Tested
 
-_WIDTH = 420
 _VALUES = 8
 
 
@@ -192,7 +193,4 @@ def curve(latency: Percentiles) -> Any:
 def _svg(height: int, words: str, parts: Iterable[str]) -> Any:
     from markupsafe import Markup
 
-    return Markup(
-        f'<svg role="img" aria-label="{html_text(words)}" viewBox="0 0 {_WIDTH} {height}" '
-        f'width="{_WIDTH}">{"".join(parts)}</svg>'
-    )
+    return Markup(svg(_WIDTH, height, words, parts))

@@ -25,7 +25,8 @@ _EDGE = 14.0
 """Room left and right of a wide picture's scale, so that a dot or a label at its end is whole."""
 
 
-def _svg(width: int, height: int, words: str, parts: Iterable[str]) -> str:
+def svg(width: int, height: int, words: str, parts: Iterable[str]) -> str:
+    """A picture with its content in words; without words it is hidden from screen readers."""
     named = f'role="img" aria-label="{html_text(words)}"' if words else 'aria-hidden="true"'
     return f'<svg {named} viewBox="0 0 {width} {height}" width="{width}">{"".join(parts)}</svg>'
 
@@ -80,7 +81,7 @@ def accuracy(score: AccuracyScore) -> str:
         f'<text y="26">{figures.number(_three(low))}</text>',
         f'<text class="v" x="{WIDTH}" y="26">{figures.number(_three(high))}</text>',
     ]  # fmt: skip
-    return _svg(WIDTH, 28, "", parts)
+    return svg(WIDTH, 28, "", parts)
 
 
 def _three(value: float) -> float:
@@ -110,7 +111,7 @@ def latency(values: dict[str, float], bound: Bound | None) -> str:
     parts += [_dots(places, 8, kind) for kind, places in kinds.items()]
     if bound is not None:
         parts.append(_lines([x(bound.limit)], 0, 16, "gate"))
-    return _svg(WIDTH, 16, "", parts)
+    return svg(WIDTH, 16, "", parts)
 
 
 def percentiles(values: dict[str, float]) -> list[tuple[float, float]]:
@@ -191,7 +192,7 @@ def timeline(runs: Sequence[RunFacts]) -> str:
     ]
     shown = f"{first:%Y-%m-%d}" + (f" to {last:%Y-%m-%d}" if last.date() != first.date() else "")
     parts.append(f'<text y="{height + 13}">{shown[:10]}</text>')
-    return _svg(WIDTH, height + 16, f"Runs in time, {shown}: {'; '.join(words)}", parts)
+    return svg(WIDTH, height + 16, f"Runs in time, {shown}: {'; '.join(words)}", parts)
 
 
 def _times(
@@ -238,12 +239,12 @@ class Scale:
                 parts.append(f'<text class="{kind}" x="{at}" y="10">{label}</text>')
                 free = x + half + 4
         parts.append(_lines((self.x(value) for value, _ in self.ticks), 13, 18, "axis"))
-        return _svg(WIDE, 18, "", parts)
+        return svg(WIDE, 18, "", parts)
 
     def row(self, words: str, parts: Iterable[str]) -> str:
         """One row of dots over the axis's grid."""
         grid = _lines((self.x(value) for value, _ in self.ticks), 0, 18, "grid")
-        return _svg(WIDE, 18, words, [grid, *parts])
+        return svg(WIDE, 18, words, [grid, *parts])
 
 
 def linear(low: float, high: float, label: Callable[[float], str]) -> Scale:

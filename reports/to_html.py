@@ -10,7 +10,7 @@ import base64
 import gzip
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -113,19 +113,6 @@ class _Found:
     results: list[Result]
 
 
-@dataclass
-class _Tally:
-    """Counts of one submitter or benchmark: its results, and the findings that concern them."""
-
-    name: str
-    valid: int = 0
-    invalid: int = 0
-    error: int = 0
-    warning: int = 0
-    note: int = 0
-    waived: int = 0
-
-
 @dataclass(frozen=True)
 class _Times:
     """One kind of latency of a run."""
@@ -162,8 +149,14 @@ class _Page:
         self.found = self._found()
         self.shown = sorted(self.found, key=lambda f: _SEVERITIES.index(f.severity))[:FINDINGS]
         self.tallies = {
-            "submitter": self._tally(lambda r: r.submitter, lambda f: f.submitters),
-            "benchmark": self._tally(arrange.benchmark_of, lambda f: f.benchmarks),
+            "submitter": arrange.counted(
+                ((r.submitter, r.status) for r in report.results),
+                ((f.severity, f.submitters) for f in self.found),
+            ),
+            "benchmark": arrange.counted(
+                ((arrange.benchmark_of(r), r.status) for r in report.results),
+                ((f.severity, f.benchmarks) for f in self.found),
+            ),
         }
         self.choices = {
             "results": self._result_choices(),
@@ -245,21 +238,6 @@ class _Page:
             rule=[found.finding.rule],
             submitter=found.submitters,
             benchmark=found.benchmarks,
-        )
-
-    def _tally(
-        self, of: Callable[[Result], str], about: Callable[[_Found], list[str]]
-    ) -> list[_Tally]:
-        tallies: dict[str, _Tally] = {}
-        for result in self.report.results:
-            tally = tallies.setdefault(of(result), _Tally(of(result)))
-            setattr(tally, result.status, getattr(tally, result.status) + 1)
-        for found in self.found:
-            for name in about(found):
-                tally = tallies.setdefault(name, _Tally(name))
-                setattr(tally, found.severity, getattr(tally, found.severity) + 1)
-        return sorted(
-            tallies.values(), key=lambda t: (-t.invalid, -t.error, -t.warning, t.name.casefold())
         )
 
     def spread(self) -> str:

@@ -188,7 +188,7 @@ def _show_round(console: Console, report: Report, since: Since | None) -> None:
     rows = [("Submitter", "Valid", "Invalid", "Errors", "Warnings", "Notes")]
     for tally in arrange.tallies(report):
         counts = (tally.valid, tally.invalid, tally.error, tally.warning, tally.note)
-        rows.append((one_line(tally.submitter, 60), *(f"{count:,}" for count in counts)))  # type: ignore[arg-type]
+        rows.append((one_line(tally.name, 60), *(f"{count:,}" for count in counts)))  # type: ignore[arg-type]
     name = max(len(row[0]) for row in rows)
     name = min(name, console.width - 52)
     table = []

@@ -23,6 +23,7 @@ from checker.model import Result, Run
 from checker.options import Options, Progress
 from checker.parse.reading import list_tree
 from checker.rule import Rule, attribute, is_present
+from checker.unit import things_of
 from schemas.explanation import FORMAT, Bounded, Explanation, Percentiles, Tested
 from schemas.load import load_round
 from schemas.round import Round
@@ -61,7 +62,9 @@ def explain(
         chosen = _chosen(plans, name)
         result = load_result(chosen, round)
         across = _across(plans, chosen, round, rules, progress)
-        tested = [one for thing in _things(result) for one in _applied(rules, thing, round, result)]
+        tested = [
+            one for thing in things_of(result) for one in _applied(rules, thing, round, result)
+        ]
         tested += [one for thing in across for one in _applied(rules, thing, round, result)]
         return Explanation(
             format=FORMAT,
@@ -96,19 +99,6 @@ def _chosen(plans: Sequence[ResultPlan], name: str) -> ResultPlan:
     raise UnknownResult(
         f"the tree has no result {name}" + (f"; near names: {', '.join(near)}" if near else "")
     )
-
-
-def _things(result: Result) -> Iterator[Any]:
-    yield result
-    yield from result.runs
-    if result.accuracy is not None:
-        yield result.accuracy
-    for test in result.tests.values():
-        if test.run is not None:
-            yield test.run
-        yield test
-    if result.ranging is not None:
-        yield result.ranging
 
 
 def _across(
