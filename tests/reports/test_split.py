@@ -108,7 +108,7 @@ def test_a_round_on_two_screens() -> None:
         assert len(made.splitlines()) < 120
         assert max(map(len, made.splitlines())) <= width
         assert "SUMMARY: submission has errors" in made
-    tallies = {t.submitter: t for t in arrange.tallies(full)}
+    tallies = {t.name: t for t in arrange.tallies(full)}
     for shown in _Page(full, None).tallies["submitter"]:
         mine = tallies[shown.name]
         assert (mine.valid, mine.invalid, mine.error, mine.warning, mine.note) == (
