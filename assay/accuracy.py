@@ -55,10 +55,14 @@ def gates_of(round: Round, benchmark: str) -> list[Gate]:
         for gate in rules.accuracy_limits
     }
     gates = [
-        Gate(gate.metric, gate.in_unit(round.accuracy_units[gate.metric]).reference,
-             1.0 if gate.factor is None else gate.factor, limits.pop(gate.metric, None))
+        Gate(
+            gate.metric,
+            gate.in_unit(round.accuracy_units[gate.metric]).reference,
+            1.0 if gate.factor is None else gate.factor,
+            limits.pop(gate.metric, None),
+        )
         for gate in rules.accuracy
-    ]  # fmt: skip
+    ]
     return gates + [Gate(metric, None, 1.0, bound) for metric, bound in limits.items()]
 
 
@@ -75,9 +79,13 @@ def recompute(options: argparse.Namespace, write: Write, say: Write) -> int:
     line = Line(enabled=not options.no_progress)
     try:
         result = registry.score(
-            options.run, name, options.data, gates=gates, backup=options.backup,
+            options.run,
+            name,
+            options.data,
+            gates=gates,
+            backup=options.backup,
             progress=_bytes(line, "reading the accuracy log"),
-        )  # fmt: skip
+        )
     except AccuracyError as error:
         raise Usage(str(error)) from error
     finally:

@@ -175,17 +175,22 @@ def _parser(command: str | None = None) -> argparse.ArgumentParser:
 
 def _check_parser(commands: Any) -> None:
     check = commands.add_parser(
-        "check", allow_abbrev=False,
+        "check",
+        allow_abbrev=False,
         help="check a submission tree, a submitter, a system or one run folder",
-    )  # fmt: skip
+    )
     check.add_argument(
         "tree", metavar="TREE", help="folder, or a .tar (.gz, .xz, .bz2, .zst) or .zip"
     )
     _check_options(check)
     check.add_argument(
-        "--manifest", nargs="?", type=Path, const=Path(), metavar="FILE",
+        "--manifest",
+        nargs="?",
+        type=Path,
+        const=Path(),
+        metavar="FILE",
         help="hold every file against a manifest of assay pack (default: TREE.manifest.json)",
-    )  # fmt: skip
+    )
     check.add_argument(
         "--watch",
         action="store_true",
@@ -221,16 +226,20 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
         "--jobs", type=_positive, metavar="N", help="worker processes (default: one per core)"
     )
     parser.add_argument(
-        "--executor", choices=("local", "dask"), default="local",
+        "--executor",
+        choices=("local", "dask"),
+        default="local",
         help="where to run: on this machine (default) or on a Dask cluster",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--scheduler", metavar="ADDRESS", help="address of the Dask scheduler, e.g. tcp://host:8786"
     )
     parser.add_argument(
-        "--data", action="append", metavar="B=PATH",
+        "--data",
+        action="append",
+        metavar="B=PATH",
         help="ground truth of a benchmark, to recompute its accuracy (repeatable)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--backup",
         type=Path,
@@ -238,13 +247,17 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
         help="folder with the untruncated accuracy logs, for --data",
     )
     parser.add_argument(
-        "--unpack-limit", type=_size, metavar="SIZE",
+        "--unpack-limit",
+        type=_size,
+        metavar="SIZE",
         help="largest unpacked size of an archive, e.g. 500G (default: 200G and 200 times its size)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--unpack-files", type=_positive, metavar="N",
+        "--unpack-files",
+        type=_positive,
+        metavar="N",
         help="most members an archive may have (default: 2,000,000)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--no-cache",
         action="store_true",
@@ -260,26 +273,37 @@ def _output_options(parser: argparse.ArgumentParser) -> None:
         metavar="F",
         help="terminal, json, csv, html, markdown, sarif, junit, xlsx or github",
     )
-    parser.add_argument("--output", action="append", type=Path, metavar="FILE",
-                        help="write to FILE; its suffix selects the format (repeatable)")  # fmt: skip
     parser.add_argument(
-        "--prefix", default="", metavar="PATH",
+        "--output",
+        action="append",
+        type=Path,
+        metavar="FILE",
+        help="write to FILE; its suffix selects the format (repeatable)",
+    )
+    parser.add_argument(
+        "--prefix",
+        default="",
+        metavar="PATH",
         help="for github and sarif: path of TREE in the repository",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--repo-url", metavar="URL",
+        "--repo-url",
+        metavar="URL",
         help="for html, sarif and xlsx: address of TREE, so that findings and results link to their files, "
         "e.g. https://github.com/OWNER/NAME/blob/main",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--baseline", type=Path, metavar="REPORT.json",
+        "--baseline",
+        type=Path,
+        metavar="REPORT.json",
         help="an earlier report of the tree: show first what is new and gone, and mark what is new "
         "(terminal, markdown, github, sarif, junit)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--split", choices=("submitter",),
+        "--split",
+        choices=("submitter",),
         help="a report for each submitter, and an index; with --output-dir and --format F,…",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--output-dir", type=Path, metavar="DIR", help="for --split: where its files are written"
     )
@@ -640,29 +664,35 @@ def _deliver_split(
 
 def _audit_parser(commands: Any) -> None:
     audit = commands.add_parser(
-        "audit", allow_abbrev=False,
+        "audit",
+        allow_abbrev=False,
         help="check, and look for evidence across files, results, submitters and rounds",
-    )  # fmt: skip
+    )
     audit.add_argument(
         "trees", nargs="+", metavar="TREE", help="folders or archives, of one round or several"
     )
     _check_options(audit)
     audit.add_argument(
-        "--since", type=Path, metavar="REPORT.json",
+        "--since",
+        type=Path,
+        metavar="REPORT.json",
         help="an earlier round's report: how far did each result move",
-    )  # fmt: skip
+    )
     audit.add_argument(
         "--select-random", action="store_true", help="draw a submission to audit, by the rules"
     )
     audit.add_argument("--seed", type=int, metavar="N", help="what the draw follows from")
     audit.add_argument(
-        "--audited", type=Path, metavar="FILE",
+        "--audited",
+        type=Path,
+        metavar="FILE",
         help="submitter/system of the round before, one a line: not drawn, nor what equals them",
-    )  # fmt: skip
+    )
     audit.add_argument(
-        "--explain", metavar="RESULT",
+        "--explain",
+        metavar="RESULT",
         help="everything that was tested of one result, by its key or folder (terminal, json, html)",
-    )  # fmt: skip
+    )
     audit.set_defaults(handler=_audit)
 
 
@@ -980,9 +1010,10 @@ def _rounds(options: argparse.Namespace) -> int:
 
 def _accuracy_parser(commands: Any) -> None:
     accuracy = commands.add_parser(
-        "accuracy", allow_abbrev=False,
+        "accuracy",
+        allow_abbrev=False,
         help="recompute the accuracy metric from mlperf_log_accuracy.json and ground truth",
-    )  # fmt: skip
+    )
     accuracy.add_argument(
         "run", type=Path, metavar="RUN", help="folder with mlperf_log_accuracy.json"
     )
@@ -998,9 +1029,11 @@ def _accuracy_parser(commands: Any) -> None:
         help="folder with the whole log, where RUN's is truncated",
     )
     accuracy.add_argument(
-        "--compare", type=Path, metavar="OTHER",
+        "--compare",
+        type=Path,
+        metavar="OTHER",
         help="a second detection log: per-category differences instead of a gate",
-    )  # fmt: skip
+    )
     accuracy.add_argument(
         "--no-progress", action="store_true", help="no progress on standard error"
     )
@@ -1015,9 +1048,10 @@ def _accuracy(options: argparse.Namespace) -> int:
 
 def _truncate_parser(commands: Any) -> None:
     truncate = commands.add_parser(
-        "truncate", allow_abbrev=False,
+        "truncate",
+        allow_abbrev=False,
         help="shorten accuracy logs and add their hash to accuracy.txt; shows its plan first",
-    )  # fmt: skip
+    )
     truncate.add_argument("tree", type=Path, metavar="TREE")
     truncate.add_argument(
         "--backup",
@@ -1086,9 +1120,10 @@ def _prepare_parser(commands: Any) -> None:
     from assay.prepare_parser import add_prepare_options
 
     prepare = commands.add_parser(
-        "prepare", allow_abbrev=False,
+        "prepare",
+        allow_abbrev=False,
         help="make a submission of a pile of runs: a plan first, then a new tree; TREE is only read",
-    )  # fmt: skip
+    )
     add_prepare_options(prepare)
     prepare.set_defaults(handler=_prepare)
 
@@ -1103,9 +1138,10 @@ def _pack_parser(commands: Any) -> None:
     from assay.prepare_parser import add_pack_options
 
     pack = commands.add_parser(
-        "pack", allow_abbrev=False,
+        "pack",
+        allow_abbrev=False,
         help="make a reproducible archive of a submission that checks, with manifest and report",
-    )  # fmt: skip
+    )
     add_pack_options(pack)
     pack.set_defaults(handler=_pack)
 
@@ -1136,9 +1172,10 @@ def _fix_parser(commands: Any) -> None:
     from assay.prepare_parser import add_fix_options
 
     fix = commands.add_parser(
-        "fix", allow_abbrev=False,
+        "fix",
+        allow_abbrev=False,
         help="fix in place what a machine can fix: a plan first, and an undo folder",
-    )  # fmt: skip
+    )
     add_fix_options(fix)
     fix.set_defaults(handler=_fix)
 
@@ -1153,9 +1190,10 @@ def _final_report_parser(commands: Any) -> None:
     from assay.prepare_parser import add_final_report_options
 
     final = commands.add_parser(
-        "final-report", allow_abbrev=False,
+        "final-report",
+        allow_abbrev=False,
         help="the results workbook of a round, from one or several saved reports",
-    )  # fmt: skip
+    )
     add_final_report_options(final)
     final.set_defaults(handler=_final_report)
 
@@ -1184,9 +1222,10 @@ def _run_parser(commands: Any) -> None:
     from assay.run_parser import add_run_options
 
     run = commands.add_parser(
-        "run", allow_abbrev=False,
+        "run",
+        allow_abbrev=False,
         help="measure a benchmark under the official LoadGen and write a submission tree",
-    )  # fmt: skip
+    )
     add_run_options(run)
     run.set_defaults(handler=_run)
 
@@ -1201,9 +1240,10 @@ def _quantize_parser(commands: Any) -> None:
     from assay.run_parser import add_quantize_options
 
     quantize = commands.add_parser(
-        "quantize", allow_abbrev=False,
+        "quantize",
+        allow_abbrev=False,
         help="make a static INT8 model with a benchmark's calibration samples, and score both",
-    )  # fmt: skip
+    )
     add_quantize_options(quantize)
     quantize.set_defaults(handler=_quantize)
 
@@ -1216,9 +1256,10 @@ def _quantize(options: argparse.Namespace) -> int:
 
 def _demo_parser(commands: Any) -> None:
     demo = commands.add_parser(
-        "demo", allow_abbrev=False,
+        "demo",
+        allow_abbrev=False,
         help="run, check and report the embedded benchmark: no download, no GPU, under a minute",
-    )  # fmt: skip
+    )
     demo.add_argument(
         "--out", type=Path, default=Path("assay-demo"), metavar="FOLDER", help="default: assay-demo"
     )
@@ -1239,9 +1280,10 @@ def _serve_parser(commands: Any) -> None:
     from runner.serve.command import add_options
 
     serve = commands.add_parser(
-        "serve", allow_abbrev=False,
+        "serve",
+        allow_abbrev=False,
         help="serve the embedded language model behind an OpenAI-compatible endpoint",
-    )  # fmt: skip
+    )
     add_options(serve)
     serve.set_defaults(handler=_serve)
 
@@ -1257,19 +1299,23 @@ def _serve(options: argparse.Namespace) -> int:
 
 def _doctor_parser(commands: Any) -> None:
     doctor = commands.add_parser(
-        "doctor", allow_abbrev=False,
+        "doctor",
+        allow_abbrev=False,
         help="what this machine has for measuring, and which benchmarks could run on it",
-    )  # fmt: skip
+    )
     doctor.add_argument("--format", choices=("terminal", "json"), default="terminal")
     doctor.add_argument(
-        "--backend", choices=("onnxruntime", "tensorrt", "openai"), default="onnxruntime",
+        "--backend",
+        choices=("onnxruntime", "tensorrt", "openai"),
+        default="onnxruntime",
         help="exit status 2 if nothing can be measured with this one (default: onnxruntime)",
-    )  # fmt: skip
+    )
     doctor.add_argument(
-        "--gpu", action="store_true",
+        "--gpu",
+        action="store_true",
         help="only the GPUs, with 5 seconds of copies and a matrix product; exit status 2 if "
         "something is missing, with the line that installs it",
-    )  # fmt: skip
+    )
     doctor.set_defaults(handler=_doctor)
 
 

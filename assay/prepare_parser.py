@@ -33,42 +33,59 @@ def add_prepare_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only show the plan")
     parser.add_argument("--format", choices=("terminal", "json"), default="terminal")
     parser.add_argument(
-        "--backup", type=Path, metavar="FOLDER",
+        "--backup",
+        type=Path,
+        metavar="FOLDER",
         help="where whole logs are kept (default: NEW.whole-logs)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--skip", type=_chores, action="extend", default=[], metavar="CHORE,…",
+        "--skip",
+        type=_chores,
+        action="extend",
+        default=[],
+        metavar="CHORE,…",
         help="leave chores out: junk, names, layout, describe, infer, failed, truncate",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--infer-beyond", action="store_true",
+        "--infer-beyond",
+        action="store_true",
         help="infer also scenarios that a benchmark does not have in the round (open division only)",
-    )  # fmt: skip
+    )
     failed = parser.add_mutually_exclusive_group()
     failed.add_argument(
         "--keep-failed", action="store_true", help="keep results that fail (default: left out)"
     )
     failed.add_argument(
-        "--move-failed-to-open", action="store_true",
+        "--move-failed-to-open",
+        action="store_true",
         help="move results that fail to the open division, with model_mapping.json",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--exclude", action="append", default=[], metavar="PATTERN",
+        "--exclude",
+        action="append",
+        default=[],
+        metavar="PATTERN",
         help="leave out what matches, in .gitignore's syntax (repeatable; extra: prepare)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--exclude-from", type=Path, action="append", default=[], metavar="FILE",
+        "--exclude-from",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
         help="read such patterns from a file",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--division", choices=_DIVISIONS, help="where TREE belongs, if it is a part of a submission"
     )
     parser.add_argument("--submitter", metavar="NAME", help="whose it is, likewise")
     parser.add_argument("--system", metavar="NAME", help="which system's, likewise")
     parser.add_argument(
-        "--names-from", type=Path, metavar="PLAN.json",
+        "--names-from",
+        type=Path,
+        metavar="PLAN.json",
         help="undo the moves of an earlier plan, to convert a layout back",
-    )  # fmt: skip
+    )
     parser.add_argument("--no-progress", action="store_true", help="no progress on standard error")
 
 
@@ -93,9 +110,11 @@ def add_pack_options(parser: argparse.ArgumentParser) -> None:
         "--age-recipient", metavar="KEY", help="encrypt for this public key too, as S.age, by age"
     )
     parser.add_argument(
-        "--openssl-passphrase", type=Path, metavar="FILE",
+        "--openssl-passphrase",
+        type=Path,
+        metavar="FILE",
         help="encrypt too, as S.enc, by openssl with the passphrase in FILE (AES-256, PBKDF2)",
-    )  # fmt: skip
+    )
     parser.add_argument("--no-progress", action="store_true", help="no progress on standard error")
 
 
@@ -110,13 +129,18 @@ def add_new_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--system", required=True, metavar="X", help="the system's name")
     parser.add_argument("--division", choices=_DIVISIONS, default="closed")
     parser.add_argument(
-        "--category", choices=("datacenter", "edge", "datacenter,edge"), default="",
+        "--category",
+        choices=("datacenter", "edge", "datacenter,edge"),
+        default="",
         help="the suite of benchmarks",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--benchmark", action="append", default=[], metavar="B",
+        "--benchmark",
+        action="append",
+        default=[],
+        metavar="B",
         help="add the folders of its required scenarios (repeatable; needs --category)",
-    )  # fmt: skip
+    )
     parser.add_argument("--out", type=Path, required=True, metavar="NEW", help="the new tree")
 
 
@@ -134,9 +158,12 @@ def add_fix_options(parser: argparse.ArgumentParser) -> None:
         "--select", action="append", default=[], metavar="ID,…", help="only findings of these rules"
     )
     parser.add_argument(
-        "--path", action="append", default=[], metavar="PATTERN",
+        "--path",
+        action="append",
+        default=[],
+        metavar="PATTERN",
         help="only files that match, such as 'closed/Acme/*' (repeatable)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--undo",
         type=Path,
@@ -153,15 +180,21 @@ def add_final_report_options(parser: argparse.ArgumentParser) -> None:
         "cell; two for one cell, or one result in two reports, are an error."
     )
     parser.add_argument(
-        "reports", type=Path, nargs="+", metavar="REPORT.json",
+        "reports",
+        type=Path,
+        nargs="+",
+        metavar="REPORT.json",
         help="from assay check TREE --output REPORT.json",
-    )  # fmt: skip
+    )
     parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="the .xlsx file")
     parser.add_argument(
-        "--ids", type=Path, metavar="FILE",
+        "--ids",
+        type=Path,
+        metavar="FILE",
         help="JSON file of the systems' IDs: read, and written with those of new systems",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--repository", metavar="URL",
+        "--repository",
+        metavar="URL",
         help="address of the published tree, for the links of Details and Code",
-    )  # fmt: skip
+    )

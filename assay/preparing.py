@@ -85,10 +85,16 @@ def _wishes(options: argparse.Namespace) -> Wishes:
     elif options.move_failed_to_open:
         failed = "open"
     return Wishes(
-        round=round_of(options.round), division=options.division, submitter=options.submitter, system=options.system,
-        skip=frozenset(options.skip), failed=failed,
-        infer_beyond=options.infer_beyond, exclude=patterns, record=record,
-    )  # fmt: skip
+        round=round_of(options.round),
+        division=options.division,
+        submitter=options.submitter,
+        system=options.system,
+        skip=frozenset(options.skip),
+        failed=failed,
+        infer_beyond=options.infer_beyond,
+        exclude=patterns,
+        record=record,
+    )
 
 
 def round_of(name: str) -> str:
@@ -139,9 +145,13 @@ def new(options: argparse.Namespace, write: Write, say: Write) -> int:
     from assay.status import EXIT_OK, Usage
 
     wanted = skeleton.Skeleton(
-        round=round_of(options.round), submitter=options.submitter, system=options.system,
-        division=options.division, category=options.category, benchmarks=options.benchmark,
-    )  # fmt: skip
+        round=round_of(options.round),
+        submitter=options.submitter,
+        system=options.system,
+        division=options.division,
+        category=options.category,
+        benchmarks=options.benchmark,
+    )
     try:
         files = skeleton.files_of(wanted)
         create(files, options.out)

@@ -275,8 +275,14 @@ def _facts(file: File | None) -> Any:
     if file is None:
         return None
     return (
-        file.path, file.size, file.state, file.link, file.changed_ns, file.status_ns, file.inode,
-    )  # fmt: skip
+        file.path,
+        file.size,
+        file.state,
+        file.link,
+        file.changed_ns,
+        file.status_ns,
+        file.inode,
+    )
 
 
 def _files(folder: Path) -> list[tuple[Path, os.stat_result]]:

@@ -139,9 +139,12 @@ def server(detail: DetailLog) -> Iterator[Disagreement]:
             early = span < length / 1e9 * 0.9 and count > 2000
             if late or early:
                 yield Disagreement(
-                    keys.SCHEDULED_SAMPLES_PER_SECOND, scheduled, (count - 1) * 1e9 / length,
-                    "queries / length of the schedule", "samples/s",
-                )  # fmt: skip
+                    keys.SCHEDULED_SAMPLES_PER_SECOND,
+                    scheduled,
+                    (count - 1) * 1e9 / length,
+                    "queries / length of the schedule",
+                    "samples/s",
+                )
         if completed:
             yield from _completed(completed, scheduled, count, span, longest)
     yield from _tokens(detail, count, completed)

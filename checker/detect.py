@@ -26,9 +26,10 @@ class Detected(msgspec.Struct, frozen=True):
 
 def _detail_logs(listing: Folder) -> list[File]:
     logs = [
-        file for file in listing.all_files()
+        file
+        for file in listing.all_files()
         if file.name == "mlperf_log_detail.txt" and "TEST" not in file.path
-    ]  # fmt: skip
+    ]
     performance = [file for file in logs if "/accuracy/" not in f"/{file.path}"]
     logs = performance or logs
     step = max(1, len(logs) // _SAMPLE)

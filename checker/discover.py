@@ -158,11 +158,24 @@ def in_place(listing: Folder, place: Place) -> Folder:
         "submitter": [place.division, place.submitter],
         "system": [place.division, place.submitter, "results", place.system],
         "benchmark": [place.division, place.submitter, "results", place.system, place.benchmark],
-        "result": [place.division, place.submitter, "results", place.system, place.benchmark,
-                   place.scenario],
-        "run": [place.division, place.submitter, "results", place.system, place.benchmark,
-                place.scenario, *place.tail],
-    }[place.scope]  # fmt: skip
+        "result": [
+            place.division,
+            place.submitter,
+            "results",
+            place.system,
+            place.benchmark,
+            place.scenario,
+        ],
+        "run": [
+            place.division,
+            place.submitter,
+            "results",
+            place.system,
+            place.benchmark,
+            place.scenario,
+            *place.tail,
+        ],
+    }[place.scope]
     here = listing
     for name in reversed(chain):
         here = Folder("", folders={name: here})
@@ -211,8 +224,7 @@ def _submitter(
 ) -> None:
     complete = place.scope in ("tree", "division", "submitter")
     path = folder.path or ("." if place.scope == "submitter" else f"{division}/{name}")
-    submitter = Submitter(division, name, path, folder, round,
-                          complete=complete)  # fmt: skip
+    submitter = Submitter(division, name, path, folder, round, complete=complete)
     plan.tree.submitters.append(submitter)
     mapping: dict[str, str] = {}
     mapping_name = round.aliases.mapping_file
@@ -233,8 +245,9 @@ def _submitter(
     for system_name in sorted(set(described) | set(tried)):
         file = described.get(system_name)
         path = file.path if file is not None else _below(base, f"systems/{system_name}.json")
-        system = System(division, name, system_name, path, has_results=system_name in tried,
-                        complete=complete)  # fmt: skip
+        system = System(
+            division, name, system_name, path, has_results=system_name in tried, complete=complete
+        )
         if systems_folder is not None:
             system.power_document = systems_folder.files.get(f"{system_name}_power.yaml")
         submitter.systems.append(system)
@@ -266,10 +279,17 @@ def _system(
         below = folder.folders[directory]
         name = benchmark_name(directory, round, mapping, submitter.division)
         group = BenchmarkFolder(
-            submitter.division, submitter.name, system.name, directory, below.path or directory,
-            name, round.benchmarks.get(name) if name else None, None,
-            folder=below, complete=place.scope not in ("result", "run"),
-        )  # fmt: skip
+            submitter.division,
+            submitter.name,
+            system.name,
+            directory,
+            below.path or directory,
+            name,
+            round.benchmarks.get(name) if name else None,
+            None,
+            folder=below,
+            complete=place.scope not in ("result", "run"),
+        )
         for other in submitter.benchmarks:
             if name is not None and (other.system, other.name) == (system.name, name):
                 other.twins.append(group.path)
@@ -304,12 +324,25 @@ def _system(
             keys.append(key)
             plan.results.append(
                 ResultPlan(
-                    key, submitter.division, submitter.name, system.name, directory, scenario_folder,
-                    here.path, name, scenario, here, place.scope, system.path, system_file,
-                    measurement_path or here.path, measurement_folder, compliance_path,
+                    key,
+                    submitter.division,
+                    submitter.name,
+                    system.name,
+                    directory,
+                    scenario_folder,
+                    here.path,
+                    name,
+                    scenario,
+                    here,
+                    place.scope,
+                    system.path,
+                    system_file,
+                    measurement_path or here.path,
+                    measurement_folder,
+                    compliance_path,
                     compliance_folder,
                 )
-            )  # fmt: skip
+            )
     system.results = tuple(keys)
 
 

@@ -171,10 +171,14 @@ def _judged(
     elif place.scope == "run" and plan.results[0].name is None:
         findings.append(no_limits(place, round))
     return Examined(
-        round, "given by --round" if options.round else detected.reason, place,
-        clean(where.name or str(where.resolve().name)) or ".", rows, findings,
+        round,
+        "given by --round" if options.round else detected.reason,
+        place,
+        clean(where.name or str(where.resolve().name)) or ".",
+        rows,
+        findings,
         [outcome.traces for outcome in outcomes if outcome.traces is not None],
-    )  # fmt: skip
+    )
 
 
 def _jobs(asked: int | None) -> int:
@@ -301,6 +305,7 @@ def _with_names(place: Place, options: Options) -> Place:
     if place.scope not in ("result", "run"):
         return place
     return msgspec.structs.replace(
-        place, benchmark=options.benchmark or place.benchmark,
+        place,
+        benchmark=options.benchmark or place.benchmark,
         scenario=options.scenario or place.scenario,
-    )  # fmt: skip
+    )

@@ -75,16 +75,33 @@ def load_logs(run: Run, folder: Folder | None) -> None:
 def load_result(plan: ResultPlan, round: Round) -> Result:
     """Read everything of one result. Never raises for what the files hold."""
     system = load_system(
-        plan.division, plan.submitter, plan.system, plan.system_path, plan.system_file,
+        plan.division,
+        plan.submitter,
+        plan.system,
+        plan.system_path,
+        plan.system_file,
         complete=plan.scope in ("tree", "division", "submitter"),
-    )  # fmt: skip
+    )
     benchmark = round.benchmarks.get(plan.name) if plan.name else None
     result = Result(
-        plan.division, plan.submitter, system, plan.directory, plan.scenario_folder, plan.path,
-        round, plan.name, benchmark, plan.scenario, plan.folder, plan.key, plan.scope,
-        measurement_path=plan.measurement_path, measurement_folder=plan.measurement_folder,
-        compliance_path=plan.compliance_path, compliance_folder=plan.compliance_folder,
-    )  # fmt: skip
+        plan.division,
+        plan.submitter,
+        system,
+        plan.directory,
+        plan.scenario_folder,
+        plan.path,
+        round,
+        plan.name,
+        benchmark,
+        plan.scenario,
+        plan.folder,
+        plan.key,
+        plan.scope,
+        measurement_path=plan.measurement_path,
+        measurement_folder=plan.measurement_folder,
+        compliance_path=plan.compliance_path,
+        compliance_folder=plan.compliance_folder,
+    )
     _load_performance(result, round)
     _load_accuracy(result, round)
     _load_measurements(result, round)
@@ -153,11 +170,13 @@ def _load_measurements(result: Result, round: Round) -> None:
     layout = round.layout
     patterns = [
         pattern.format(
-            system=result.system.name, scenario=result.scenario_folder, benchmark=result.directory,
+            system=result.system.name,
+            scenario=result.scenario_folder,
+            benchmark=result.directory,
             implementation="*",
         )
         for pattern in layout.measurements_file
-    ]  # fmt: skip
+    ]
     result.measurement_expected = patterns[0].replace("*", "<implementation>") if patterns else ""
     folder = result.measurement_folder
     if folder is None:
@@ -204,8 +223,9 @@ def _load_compliance(result: Result, round: Round) -> None:
             if test.accuracy_log is not None:
                 test.log_ends = read_ends(test.accuracy_log)
             for attribute, file_name in (
-                ("baseline", "baseline_accuracy.txt"), ("compliance", "compliance_accuracy.txt"),
-            ):  # fmt: skip
+                ("baseline", "baseline_accuracy.txt"),
+                ("compliance", "compliance_accuracy.txt"),
+            ):
                 file = accuracy.files.get(file_name)
                 if file is not None:
                     setattr(test, attribute, read_accuracy(file, round.accuracy_patterns))
@@ -294,8 +314,11 @@ def _load_endpoints(result: Result, round: Round) -> None:
     from checker.parse.endpoints import read_endpoints
 
     result.endpoints = read_endpoints(
-        result.path, files.get("config"), files.get("performance"), files.get("accuracy"),
+        result.path,
+        files.get("config"),
+        files.get("performance"),
+        files.get("accuracy"),
         result.folder.folder(places.get("audit", "audit")),
-    )  # fmt: skip
+    )
     result.runs.clear()
     result.accuracy = None

@@ -287,9 +287,14 @@ def limits_of(result: Result) -> Limits | None:
     if rules is None:
         return None
     return Limits(
-        rules.target_latency_ns, rules.ttft_ms, rules.tpot_ms, rules.min_duration_ms,
-        rules.min_query_count, rules.min_samples_per_query, rules.percentile,
-    )  # fmt: skip
+        rules.target_latency_ns,
+        rules.ttft_ms,
+        rules.tpot_ms,
+        rules.min_duration_ms,
+        rules.min_query_count,
+        rules.min_samples_per_query,
+        rules.percentile,
+    )
 
 
 _PERCENTS = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
@@ -340,13 +345,17 @@ def facts_of(result: Result) -> list[RunFacts]:
             continue
         facts.append(
             RunFacts(
-                kind=test.name, path=run_.path, started=run_.detail.text("test_datetime"),
-                duration_s=_seconds(run_), loadgen_version=run_.loadgen_version,
-                scenario=run_.scenario, mode=run_.mode,
+                kind=test.name,
+                path=run_.path,
+                started=run_.detail.text("test_datetime"),
+                duration_s=_seconds(run_),
+                loadgen_version=run_.loadgen_version,
+                scenario=run_.scenario,
+                mode=run_.mode,
                 validity=run_.detail.text("result_validity"),
                 query_count=run_.detail.integer("result_query_count"),
             )
-        )  # fmt: skip
+        )
     return facts
 
 

@@ -388,11 +388,16 @@ class ComplianceTest(msgspec.Struct):
             return None
         run = self.run
         return Evidence(
-            test=self.name, round=self.result.round, benchmark=self.result.name,
-            scenario=self.result.scenario, detail=run.detail if run is not None else None,
-            answers=self.answers, tokens=self.tokens, baseline=self.baseline,
+            test=self.name,
+            round=self.result.round,
+            benchmark=self.result.name,
+            scenario=self.result.scenario,
+            detail=run.detail if run is not None else None,
+            answers=self.answers,
+            tokens=self.tokens,
+            baseline=self.baseline,
             compliance=self.compliance,
-        )  # fmt: skip
+        )
 
     def _text(self, name: str | None) -> Verification | None:
         text = self.verifications.get(name or "")
@@ -530,9 +535,12 @@ class Result(msgspec.Struct, eq=False):
     def subject(self) -> Subject:
         """This result."""
         return Subject(
-            self.division, self.submitter, self.system.name, self.name or self.directory,
+            self.division,
+            self.submitter,
+            self.system.name,
+            self.name or self.directory,
             self.scenario or self.scenario_folder,
-        )  # fmt: skip
+        )
 
     @property
     def results(self) -> tuple[str, ...]:

@@ -19,23 +19,30 @@ def about_round(options: Options, detected: Detected, round: Round) -> Iterator[
     # Seeds are the evidence; of rounds that share them either may be meant.
     if load_round(detected.name).seeds != round.seeds:
         yield Finding(
-            "X004", "round-contradicts-tree", "warning",
+            "X004",
+            "round-contradicts-tree",
+            "warning",
             f"the tree looks like {detected.name} ({detected.reason}), but --round is {round.name}",
-            ".", found=detected.name, required=round.name,
+            ".",
+            found=detected.name,
+            required=round.name,
             fix=f"leave --round out, or say --round {detected.name}",
-        )  # fmt: skip
+        )
 
 
 def no_limits(place: Place, round: Round) -> Finding:
     return Finding(
-        "X008", "limits-not-applied", "warning",
+        "X008",
+        "limits-not-applied",
+        "warning",
         clean(
             f"the run's benchmark is not known ({place.benchmark!r} is none of {round.name}): none of the "
             "round's limits was applied to it",
             1000,
         ),
-        ".", fix="say which it is: --benchmark B --scenario S, and --round R if it is another round's",
-    )  # fmt: skip
+        ".",
+        fix="say which it is: --benchmark B --scenario S, and --round R if it is another round's",
+    )
 
 
 def nothing_checked(plan: Plan, options: Options) -> Finding:
@@ -55,9 +62,13 @@ def nothing_checked(plan: Plan, options: Options) -> Finding:
     else:
         message = "nothing was checked: no folder closed/, open/ or network/ with results in it"
     return Finding(
-        "X003", "nothing-checked", "error", clean(message, 1000), ".",
+        "X003",
+        "nothing-checked",
+        "error",
+        clean(message, 1000),
+        ".",
         fix="give the folder that holds closed/, open/ or network/, a submitter's folder, or one run's folder",
-    )  # fmt: skip
+    )
 
 
 def not_checked(place: Place) -> list[str]:

@@ -90,21 +90,42 @@ class NoMemory(RuntimeError):
 
 def broken(plan: ResultPlan, round: Round, error: BaseException) -> Outcome:
     subject = clean_subject(
-        Subject(plan.division, plan.submitter, plan.system, plan.name or plan.directory,
-                plan.scenario or plan.scenario_folder)
-    )  # fmt: skip
+        Subject(
+            plan.division,
+            plan.submitter,
+            plan.system,
+            plan.name or plan.directory,
+            plan.scenario or plan.scenario_folder,
+        )
+    )
     finding = Finding(
-        "X001", "rule-raised", "error",
+        "X001",
+        "rule-raised",
+        "error",
         clean(f"this result could not be read or judged: {type(error).__name__}: {error}", 2000),
-        clean(plan.path), subject=subject,
-        results=(plan.key,), invalidates=(plan.key,),
+        clean(plan.path),
+        subject=subject,
+        results=(plan.key,),
+        invalidates=(plan.key,),
         fix=getattr(error, "fix", "this is a bug in Assay: report it, with the folder named here"),
-    )  # fmt: skip
+    )
     row = ResultRow(
-        clean(plan.division), clean(plan.submitter), clean(plan.system), plan.name,
-        clean(plan.directory), clean(plan.scenario_folder), None, "invalid", None, [], None, None,
-        clean(plan.path), 0, key=plan.key,
-    )  # fmt: skip
+        clean(plan.division),
+        clean(plan.submitter),
+        clean(plan.system),
+        plan.name,
+        clean(plan.directory),
+        clean(plan.scenario_folder),
+        None,
+        "invalid",
+        None,
+        [],
+        None,
+        None,
+        clean(plan.path),
+        0,
+        key=plan.key,
+    )
     return Outcome(row, [finding])
 
 
@@ -115,10 +136,12 @@ def _one_for_each_cause(findings: list[Finding]) -> list[Finding]:
         if finding.rule != "X002":
             said.setdefault(finding.path, []).append(finding.message)
     return [
-        f for f in findings
-        if f.rule != "X002" or f.pointer is None
+        f
+        for f in findings
+        if f.rule != "X002"
+        or f.pointer is None
         or not any(f.pointer in message for message in said.get(f.path, []))
-    ]  # fmt: skip
+    ]
 
 
 def things_of(result: Result) -> Iterator[Any]:
@@ -166,9 +189,7 @@ def _judge_result(result: Result, judge: Judge) -> Outcome:
         category=result.category,
         status="valid",  # until `verdict` has seen every finding, waivers included
         metric=_finite(metrics.metric_of(result)),
-        accuracy=[
-            score for score in metrics.accuracy_of(result) if math.isfinite(score.value)
-        ],
+        accuracy=[score for score in metrics.accuracy_of(result) if math.isfinite(score.value)],
         inferred_from=clean(result.inferred_from),
         power=_finite(metrics.power_of(result)),
         path=clean(result.path) or ".",
@@ -178,7 +199,7 @@ def _judge_result(result: Result, judge: Judge) -> Outcome:
         limits=metrics.limits_of(result),
         runs=runs,
         key=result.key,
-    )  # fmt: skip
+    )
     return Outcome(row, findings, traces, prints)
 
 
@@ -186,13 +207,20 @@ def clean_facts(facts: list[Any]) -> list[Any]:
     """Run facts with every text made safe to print."""
     return [
         msgspec.structs.replace(
-            f, path=clean(f.path), started=clean(f.started), loadgen_version=clean(f.loadgen_version),
-            scenario=clean(f.scenario), mode=clean(f.mode), validity=clean(f.validity),
+            f,
+            path=clean(f.path),
+            started=clean(f.started),
+            loadgen_version=clean(f.loadgen_version),
+            scenario=clean(f.scenario),
+            mode=clean(f.mode),
+            validity=clean(f.validity),
             settings=clean(f.settings),
-            query_count=f.query_count if f.query_count is None or abs(f.query_count) < 2**63 else None,
+            query_count=f.query_count
+            if f.query_count is None or abs(f.query_count) < 2**63
+            else None,
         )
         for f in facts
-    ]  # fmt: skip
+    ]
 
 
 def _weights(value: Any) -> str | None:

@@ -133,13 +133,24 @@ def apply_waivers(
         what = f"waiver {waiver.index} ({waiver.rule} at {waiver.path})"
         if waiver.expires is not None and waiver.expires < today:
             marked.append(
-                Finding("X006", "waiver-expired", "warning",
-                        f"{what} expired on {waiver.expires.isoformat()}; it no longer counts",
-                        path.name, fix="fix what it waives, or have its owner renew it")
-            )  # fmt: skip
+                Finding(
+                    "X006",
+                    "waiver-expired",
+                    "warning",
+                    f"{what} expired on {waiver.expires.isoformat()}; it no longer counts",
+                    path.name,
+                    fix="fix what it waives, or have its owner renew it",
+                )
+            )
         elif not waiver.used:
             marked.append(
-                Finding("X007", "waiver-unused", "warning", f"{what} matches no finding", path.name,
-                        fix="remove it, or correct its rule or path")
-            )  # fmt: skip
+                Finding(
+                    "X007",
+                    "waiver-unused",
+                    "warning",
+                    f"{what} matches no finding",
+                    path.name,
+                    fix="remove it, or correct its rule or path",
+                )
+            )
     return marked

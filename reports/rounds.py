@@ -30,12 +30,16 @@ def overview(rounds: Sequence[Round]) -> str:
     """Every round in one table."""
     rows = [
         (
-            r.name, r.deadline or "", r.published or "", str(len(r.benchmarks)),
-            ", ".join(r.divisions), ", ".join(r.compliance) or "none",
+            r.name,
+            r.deadline or "",
+            r.published or "",
+            str(len(r.benchmarks)),
+            ", ".join(r.divisions),
+            ", ".join(r.compliance) or "none",
             ", ".join(r.loadgen.versions),
         )
         for r in rounds
-    ]  # fmt: skip
+    ]
     head = (
         "round",
         "deadline",
@@ -88,11 +92,20 @@ def tables(round: Round) -> str:
     ]
     rows = [
         (
-            name, b.task, b.dataset.name, _number(b.dataset.size), _number(b.performance_sample_count),
-            "; ".join([*(gate_text(g, ">=") for g in b.accuracy), *(gate_text(g, "<=") for g in b.accuracy_limits)]),
+            name,
+            b.task,
+            b.dataset.name,
+            _number(b.dataset.size),
+            _number(b.performance_sample_count),
+            "; ".join(
+                [
+                    *(gate_text(g, ">=") for g in b.accuracy),
+                    *(gate_text(g, "<=") for g in b.accuracy_limits),
+                ]
+            ),
         )
         for name, b in round.benchmarks.items()
-    ]  # fmt: skip
+    ]
     lines += _table(("benchmark", "task", "data set", "samples", "loaded", "accuracy"), rows)
     lines += ["", "## Required scenarios", ""]
     lines += _table(
@@ -124,7 +137,7 @@ def tables(round: Round) -> str:
                 (i.source, i.target, inferred_value(i), ", ".join(i.categories) or "any")
                 for i in round.inference
             ],
-        )  # fmt: skip
+        )
     return "\n".join(lines) + "\n"
 
 

@@ -410,9 +410,12 @@ class _Scenario:
                 self.say(f"the full run at {value:g} could not become VALID", "search")
                 continue
             log.note(
-                "confirmation", value=value, valid=last.valid, metric=last.metric,
+                "confirmation",
+                value=value,
+                valid=last.valid,
+                metric=last.metric,
                 reason="; ".join(last.reasons),
-            )  # fmt: skip
+            )
             disturbed = max(disturbed, last.disturbed)
             said = "VALID" if last.valid else f"not VALID ({'; '.join(last.reasons)})"
             self.say(f"the full run at {value:g} is {said}", "search")
@@ -458,9 +461,17 @@ class _Scenario:
                 if name in done and done[name].passed is True:
                     continue
                 done[name] = run_test(
-                    name, round, task, performance.job, self.runs, performance, accuracy,
-                    self.benchmark, dataset, self.listener,
-                )  # fmt: skip
+                    name,
+                    round,
+                    task,
+                    performance.job,
+                    self.runs,
+                    performance,
+                    accuracy,
+                    self.benchmark,
+                    dataset,
+                    self.listener,
+                )
             failed = [test for test in done.values() if test.passed is not True]
             if (
                 not failed

@@ -282,9 +282,9 @@ class _Prober:
     def __init__(self, job: Job, runs: Path, log: ProbeLog, progress: Progress, say: Say) -> None:
         self._job, self._runs, self._log = job, runs, log
         self._progress, self._say = _Quiet(progress), say
-        self.key = "target_qps" if job.settings.scenario in ("Server", "Offline") else (
-            "target_latency"
-        )  # fmt: skip
+        self.key = (
+            "target_qps" if job.settings.scenario in ("Server", "Offline") else ("target_latency")
+        )
         self.count = 0
         self.deadline = math.inf
         self.made: list[Probe] = []
@@ -323,9 +323,15 @@ class _Prober:
             value = error.values.get(self.key) or asked or 0.0
             reason = str(error).partition(": ")[2]
             probe = Probe(
-                self.count, asked, duration_s, "bad", value, error.rate,
-                reason=reason, disturbed=error.disturbed,
-            )  # fmt: skip
+                self.count,
+                asked,
+                duration_s,
+                "bad",
+                value,
+                error.rate,
+                reason=reason,
+                disturbed=error.disturbed,
+            )
         else:
             probe = self._read(result, asked, duration_s)
             shutil.rmtree(folder, ignore_errors=True)

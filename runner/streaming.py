@@ -265,9 +265,13 @@ def make_streamed(
 
 
 def time_batches(
-    backend: Backend, library: Library, benchmark: Benchmark, batch: int, seconds: float,
+    backend: Backend,
+    library: Library,
+    benchmark: Benchmark,
+    batch: int,
+    seconds: float,
     times: list[float],
-) -> bool:  # fmt: skip
+) -> bool:
     """Fill `times` with seconds a batch while every flow is full; False if there is no flow.
 
     Args:

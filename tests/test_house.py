@@ -253,8 +253,10 @@ def _data_files() -> list[str]:
     """Every file of the packages that is no Python and that the repository keeps."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", *PACKAGES],
-        capture_output=True, text=True, cwd=ROOT,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
     if listed.returncode == 0 and listed.stdout:
         names = listed.stdout.splitlines()
     else:

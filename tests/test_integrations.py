@@ -110,9 +110,7 @@ def test_waivers_page_shows_a_file_that_can_be_used(tmp_path: Path) -> None:
 def test_report_page_names_every_field() -> None:
     text = (DOCS / "report.md").read_text(encoding="utf-8")
     schema = json.loads((ROOT / "schemas" / "report.schema.json").read_text("utf-8"))
-    fields = {
-        field for part in schema["$defs"].values() for field in part.get("properties", {})
-    }  # fmt: skip
+    fields = {field for part in schema["$defs"].values() for field in part.get("properties", {})}
     assert {field for field in fields if f"`{field}`" not in text} == set()
 
 
@@ -226,8 +224,13 @@ def _run_action(
     }
     done = subprocess.run(
         ["bash", "-e", "-c", _step("Check")["run"]],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     pairs = (line.split("=", 1) for line in (folder / "output").read_text("utf-8").splitlines())
     return done.returncode, done.stdout + done.stderr, dict(pairs), (folder / "summary").read_text()
 
@@ -290,11 +293,19 @@ def test_action_runs_nothing_of_the_workspace(grow: Grow, tmp_path: Path) -> Non
     assert status == 0 and not marker.exists(), log
     step = _step("Install Assay")
     subprocess.run(
-        ["bash", "-e", "-c", step["run"]], cwd=workspace, capture_output=True, timeout=120, check=False,
-        env={**os.environ, "PYTHONSAFEPATH": step["env"]["PYTHONSAFEPATH"],
-             "PATH": f"{workspace / 'bin'}{os.pathsep}{os.environ['PATH']}",
-             "RUNNER_TEMP": str(workspace), "GITHUB_ACTION_PATH": str(tmp_path / "nowhere")},
-    )  # fmt: skip
+        ["bash", "-e", "-c", step["run"]],
+        cwd=workspace,
+        capture_output=True,
+        timeout=120,
+        check=False,
+        env={
+            **os.environ,
+            "PYTHONSAFEPATH": step["env"]["PYTHONSAFEPATH"],
+            "PATH": f"{workspace / 'bin'}{os.pathsep}{os.environ['PATH']}",
+            "RUNNER_TEMP": str(workspace),
+            "GITHUB_ACTION_PATH": str(tmp_path / "nowhere"),
+        },
+    )
     assert not marker.exists()
     for step in action()["runs"]["steps"]:
         assert "<<'" not in step.get("run", "")
@@ -422,6 +433,10 @@ def test_completion_in_fish(
     path.write_text(_completion("fish", capsys), encoding="utf-8")
     done = subprocess.run(
         ["fish", "--no-config", "-c", f"source {path}; complete -C '{line}'"],
-        capture_output=True, text=True, timeout=60, check=True, env={**os.environ, "HOME": str(tmp_path)},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        env={**os.environ, "HOME": str(tmp_path)},
+    )
     assert answers <= {found.split("\t")[0] for found in done.stdout.splitlines()}

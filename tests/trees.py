@@ -172,8 +172,21 @@ def _single(rules: Scenario, benchmark: Benchmark, minimum_ms: int, slower: floa
         per_token = Line.between(line.first * 0.9 / tokens, line.longest * 0.9 / tokens, count)
         records += _per_token(per_token, tokens * count, line, duration)
     score = dict(records).get(rules.metric.key) or line.percentile(90)
-    return Numbers(duration, count, count * 2, 1, 1, duration * 2, six(1e9 / (mean * 0.95)),
-                   rules.min_query_count or 100, 0, percentile, records, notes, score)  # fmt: skip
+    return Numbers(
+        duration,
+        count,
+        count * 2,
+        1,
+        1,
+        duration * 2,
+        six(1e9 / (mean * 0.95)),
+        rules.min_query_count or 100,
+        0,
+        percentile,
+        records,
+        notes,
+        score,
+    )
 
 
 def _latency(line: Line) -> list[tuple[str, Any]]:
@@ -240,9 +253,21 @@ def _multi(rules: Scenario, benchmark: Benchmark, minimum_ms: int, slower: float
         records += _latency(line)
     score = estimate if rules.early_stopping else line.percentile(99)
     qps = six(1e9 / (mean * 0.95)) if not limit else six(1e9 / limit)
-    return Numbers(duration, count, count if limit else count * 2, samples, samples,
-                   duration * (1 if limit else 2), qps, rules.min_query_count or 662, limit or 0,
-                   percentile, records, notes, score)  # fmt: skip
+    return Numbers(
+        duration,
+        count,
+        count if limit else count * 2,
+        samples,
+        samples,
+        duration * (1 if limit else 2),
+        qps,
+        rules.min_query_count or 662,
+        limit or 0,
+        percentile,
+        records,
+        notes,
+        score,
+    )
 
 
 def _server(rules: Scenario, benchmark: Benchmark, minimum_ms: int, slower: float) -> Numbers:
@@ -281,9 +306,21 @@ def _server(rules: Scenario, benchmark: Benchmark, minimum_ms: int, slower: floa
         rate = tokens * count * completed / (count - 1)
         records.append(("result_completed_tokens_per_second", six(rate)))
     notes = [" * Run successful."] if rules.early_stopping else []
-    return Numbers(length + tail, count, count, 1, 1, length, six(scheduled),
-                   rules.min_query_count or 100, limit, percentile, records, notes,
-                   six(completed))  # fmt: skip
+    return Numbers(
+        length + tail,
+        count,
+        count,
+        1,
+        1,
+        length,
+        six(scheduled),
+        rules.min_query_count or 100,
+        limit,
+        percentile,
+        records,
+        notes,
+        six(completed),
+    )
 
 
 def _offline(rules: Scenario, benchmark: Benchmark, minimum_ms: int, slower: float) -> Numbers:
@@ -305,8 +342,9 @@ def _offline(rules: Scenario, benchmark: Benchmark, minimum_ms: int, slower: flo
     records += _latency(line)
     if rules.token_latencies:
         records.append(("result_tokens_per_second", six(rate * _token_count(benchmark))))
-    return Numbers(longest, 1, 1, samples, generated, 25_000_000, qps,
-                   1, 0, 0.99, records, [], six(rate))  # fmt: skip
+    return Numbers(
+        longest, 1, 1, samples, generated, 25_000_000, qps, 1, 0, 0.99, records, [], six(rate)
+    )
 
 
 _NUMBERS = {"SingleStream": _single, "MultiStream": _multi, "Server": _server, "Offline": _offline}
@@ -412,12 +450,16 @@ def _settings(setup: Setup, numbers: Numbers, minimum_ms: int) -> list[tuple[str
     else:
         asked.append(("offline_expected_qps", numbers.target_qps))
     asked += [
-        ("min_duration_ms", minimum_ms), ("max_duration_ms", 0),
+        ("min_duration_ms", minimum_ms),
+        ("max_duration_ms", 0),
         ("min_query_count", int(audit.get("min_query_count", numbers.min_query_count))),
-        ("max_query_count", 0), *seeds.items(), *flags.items(),
-        ("performance_sample_count_override", loaded), ("accuracy_sample_count_override", 0),
+        ("max_query_count", 0),
+        *seeds.items(),
+        *flags.items(),
+        ("performance_sample_count_override", loaded),
+        ("accuracy_sample_count_override", 0),
         ("sample_concatenate_permutation", permuted),
-    ]  # fmt: skip
+    ]
     if rules.token_latencies:
         asked += [
             ("use_token_latencies", True),
@@ -490,8 +532,12 @@ _TEXT_NAMES = {
     "qsl_name": "Query Sample Library (QSL) name", "qsl_reported_total_count": "QSL total size",
     "qsl_reported_performance_count": "QSL performance size*",
 }  # fmt: skip
-_TEXT_UNITS = {"target_latency_ns": "target_latency (ns)", "target_duration_ms": "target_duration (ms)",
-               "min_duration_ms": "min_duration (ms)", "max_duration_ms": "max_duration (ms)"}  # fmt: skip
+_TEXT_UNITS = {
+    "target_latency_ns": "target_latency (ns)",
+    "target_duration_ms": "target_duration (ms)",
+    "min_duration_ms": "min_duration (ms)",
+    "max_duration_ms": "max_duration (ms)",
+}
 _TEXT_VALUES = {
     "PerformanceOnly": "Performance", "AccuracyOnly": "Accuracy", "SingleStream": "Single Stream",
     "MultiStream": "Multi Stream",
@@ -588,8 +634,12 @@ def make_log(setup: Setup, slower: float = 1.0) -> Log:
         ("qsl_reported_performance_count", loaded),
     ]  # fmt: skip
     if setup.audit:
-        head.append(("warning_generic_message",
-                     "Found Audit Config file (audit.config). Overriding TestSettings."))  # fmt: skip
+        head.append(
+            (
+                "warning_generic_message",
+                "Found Audit Config file (audit.config). Overriding TestSettings.",
+            )
+        )
     records = [(early, key, value) for key, value in head]
     records += [(early + 0.01, key, value) for key, value in _settings(setup, numbers, minimum_ms)]
     begin = setup.start + datetime.timedelta(milliseconds=25)
@@ -602,14 +652,22 @@ def make_log(setup: Setup, slower: float = 1.0) -> Log:
             shut = clock + datetime.timedelta(milliseconds=10 * (last - first))
             records += [
                 (time, "loaded_qsl_set", _Raw(_indices(first, last))),
-                (time, "generated_query_count",
-                 1 if setup.scenario == "Offline" else math.ceil((last - first) / numbers.samples_per_query)),
-                (time, "generated_samples_per_query",
-                 last - first if setup.scenario == "Offline" else numbers.samples_per_query),
+                (
+                    time,
+                    "generated_query_count",
+                    1
+                    if setup.scenario == "Offline"
+                    else math.ceil((last - first) / numbers.samples_per_query),
+                ),
+                (
+                    time,
+                    "generated_samples_per_query",
+                    last - first if setup.scenario == "Offline" else numbers.samples_per_query,
+                ),
                 (time, "generated_query_duration", (last - first) * 1_000_000),
                 (time + 1, "power_begin", stamp(clock)),
                 (time + 1, "power_end", stamp(shut)),
-            ]  # fmt: skip
+            ]
             time, clock = time + 10.0 * (last - first), shut + datetime.timedelta(milliseconds=5)
         records.append((time + 2, "num_errors", 0))
         return Log(setup, numbers, minimum_ms, clock, records)
@@ -696,8 +754,11 @@ def _summary(log: Log) -> str:
                 "",
             ]
         )
-    lines += [f"SUT name : {values['sut_name']}", f"Scenario : {scenario}",
-              f"Mode     : {values['effective_test_mode']}"]  # fmt: skip
+    lines += [
+        f"SUT name : {values['sut_name']}",
+        f"Scenario : {scenario}",
+        f"Mode     : {values['effective_test_mode']}",
+    ]
     tokens = "result_completed_tokens_per_second" in values
     if scenario in _LATENCY_FIELDS:
         percent = numbers.percentile * 100
@@ -748,8 +809,11 @@ def _summary(log: Log) -> str:
         rate = values["result_completed_samples_per_sec"]
         lines.append(f"Completed samples per second    : {rate:.2f}")
     if scenario == "SingleStream":
-        lines += [f"QPS w/ loadgen overhead         : {values['result_qps_with_loadgen_overhead']:.2f}",
-                  f"QPS w/o loadgen overhead        : {values['result_qps_without_loadgen_overhead']:.2f}", ""]  # fmt: skip
+        lines += [
+            f"QPS w/ loadgen overhead         : {values['result_qps_with_loadgen_overhead']:.2f}",
+            f"QPS w/o loadgen overhead        : {values['result_qps_without_loadgen_overhead']:.2f}",
+            "",
+        ]
     per_query = scenario == "MultiStream" and setup.rules.early_stopping
     if per_query:
         lines.append("Per-query latency:")
@@ -760,12 +824,19 @@ def _summary(log: Log) -> str:
         if key in ("result_first_token_min_latency_ns", "result_time_to_output_token_min"):
             lines.append("")
         lines.append(f"{name:<32}: {value}")
-    lines += ["", _RULE, "Test Parameters Used", _RULE,
-              f"samples_per_query : {values['effective_samples_per_query']}",
-              f"target_qps : {values['effective_target_qps']}"]  # fmt: skip
+    lines += [
+        "",
+        _RULE,
+        "Test Parameters Used",
+        _RULE,
+        f"samples_per_query : {values['effective_samples_per_query']}",
+        f"target_qps : {values['effective_target_qps']}",
+    ]
     if setup.rules.token_latencies:
-        lines += [f"ttft_latency (ns): {values['requested_server_ttft_latency']}",
-                  f"tpot_latency (ns): {values['requested_server_tpot_latency']}"]  # fmt: skip
+        lines += [
+            f"ttft_latency (ns): {values['requested_server_ttft_latency']}",
+            f"tpot_latency (ns): {values['requested_server_tpot_latency']}",
+        ]
     else:
         lines.append(f"target_latency (ns): {values['effective_target_latency_ns']}")
     for name in _PARAMETERS:
@@ -1044,9 +1115,12 @@ class GoodTree:
         path = layout.results.format(**names)
         compliance = self.root / layout.compliance.format(**names) if layout.compliance else None
         return ResultPaths(
-            path, self.root / path / "performance/run_1", self.root / path / "accuracy",
-            self.root / layout.measurements.format(**names), compliance,
-        )  # fmt: skip
+            path,
+            self.root / path / "performance/run_1",
+            self.root / path / "accuracy",
+            self.root / layout.measurements.format(**names),
+            compliance,
+        )
 
     def measurements(self, scenario: str | None = None) -> Path:
         """The measurements document of one result."""
@@ -1176,9 +1250,10 @@ class GoodTree:
         """(rule, path) of every error and warning, sorted; with ``notes`` also those."""
         report = self.check(**options)
         return sorted(
-            (f.rule, f.path or "") for f in report.findings
+            (f.rule, f.path or "")
+            for f in report.findings
             if f.waived is None and (notes or f.severity != "note")
-        )  # fmt: skip
+        )
 
     # -- building
 
@@ -1200,12 +1275,25 @@ def _first_day(round: Round) -> datetime.datetime:
 
 
 def _record_line(key: str, value: Any, **metadata: Any) -> str:
-    about = {"is_error": False, "is_warning": False, "file": "logging.cc", "line_no": 1,
-             "pid": 4242, "tid": 4242, **metadata}  # fmt: skip
+    about = {
+        "is_error": False,
+        "is_warning": False,
+        "file": "logging.cc",
+        "line_no": 1,
+        "pid": 4242,
+        "tid": 4242,
+        **metadata,
+    }
     return MARKER + json.dumps(
-        {"key": key, "value": value, "time_ms": 1.0, "namespace": "mlperf::logging",
-         "event_type": "POINT_IN_TIME", "metadata": about}
-    )  # fmt: skip
+        {
+            "key": key,
+            "value": value,
+            "time_ms": 1.0,
+            "namespace": "mlperf::logging",
+            "event_type": "POINT_IN_TIME",
+            "metadata": about,
+        }
+    )
 
 
 def scenarios_for(round: Round, benchmark: str, category: str) -> list[str]:
@@ -1264,8 +1352,12 @@ def good_tree(
     into: an earlier tree to which this system or benchmark is added.
     """
     data = load_round(round)
-    names = {"division": division, "submitter": submitter, "system": system,
-             "benchmark": directory or benchmark}  # fmt: skip
+    names = {
+        "division": division,
+        "submitter": submitter,
+        "system": system,
+        "benchmark": directory or benchmark,
+    }
     tree = GoodTree(folder / "submission" if into is None else into.root, data, names)
     if into is not None:
         tree._clock = into._clock
@@ -1277,8 +1369,10 @@ def good_tree(
     description = system_description(data, names, category, power=power, network=network)
     tree.write(tree.system_path, json.dumps(description, indent=2) + "\n")
     for code in data.layout.code:
-        tree.write(f"{tree.base}/{code}/{names['benchmark']}/{IMPLEMENTATION}/README.md",
-                   "# How to run\n\nSee run.sh.\n")  # fmt: skip
+        tree.write(
+            f"{tree.base}/{code}/{names['benchmark']}/{IMPLEMENTATION}/README.md",
+            "# How to run\n\nSee run.sh.\n",
+        )
     documentation = (data.layout.documentation or "{division}/{submitter}").format(**names)
     tree.write(
         f"{documentation}/calibration.md", "# Calibration\n\nMin-max over the calibration set.\n"
@@ -1364,13 +1458,25 @@ def _audit_settings(round: Round, test: str, benchmark: str, scenario: str) -> d
 
 
 def _run(
-    tree: GoodTree, about: Benchmark, name: str, scenario: str, kind: str,
-    audit: dict[str, Any] | None = None, slower: float = 1.0,
-) -> Log:  # fmt: skip
+    tree: GoodTree,
+    about: Benchmark,
+    name: str,
+    scenario: str,
+    kind: str,
+    audit: dict[str, Any] | None = None,
+    slower: float = 1.0,
+) -> Log:
     setup = Setup(
-        tree.round, about, name, scenario, about.scenarios[scenario], kind,
-        tree.start(datetime.timedelta(0)), audit or {}, tree.names["division"] == "network",
-    )  # fmt: skip
+        tree.round,
+        about,
+        name,
+        scenario,
+        about.scenarios[scenario],
+        kind,
+        tree.start(datetime.timedelta(0)),
+        audit or {},
+        tree.names["division"] == "network",
+    )
     log = make_log(setup, slower)
     tree.tick(log.end)
     return log
@@ -1504,9 +1610,15 @@ _WHOLE_TEST_LOG = 400
 
 
 def _write_test_accuracy(
-    tree: GoodTree, folder: Path, about: Benchmark, log: Log, answers: Answers, wanted: int,
-    loaded: int, scenario: str,
-) -> None:  # fmt: skip
+    tree: GoodTree,
+    folder: Path,
+    about: Benchmark,
+    log: Log,
+    answers: Answers,
+    wanted: int,
+    loaded: int,
+    scenario: str,
+) -> None:
     first_token = answers.tokens and log.setup.scenario == "Server"
     count = min(wanted, loaded)
     if answers.tokens and count > _WHOLE_TEST_LOG:

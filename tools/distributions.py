@@ -43,8 +43,14 @@ def corpora(names: list[str]) -> Iterator[tuple[str, Path]]:
     root = Path(os.environ.get("ASSAY_CORPUS", Path(__file__).resolve().parents[2] / "shared"))
     found: dict[str, Path] = {}
     for name in round_names():
-        for place in sorted([*root.glob(f"{name}.tar.xz"), *root.glob(f"*/{name}.tar.xz"),
-                             *root.glob(name), *root.glob(f"*/{name}")]):  # fmt: skip
+        for place in sorted(
+            [
+                *root.glob(f"{name}.tar.xz"),
+                *root.glob(f"*/{name}.tar.xz"),
+                *root.glob(name),
+                *root.glob(f"*/{name}"),
+            ]
+        ):
             found.setdefault(name, place)
     if not found:
         raise SystemExit(f"no corpus in {root}: set ASSAY_CORPUS")

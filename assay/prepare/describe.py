@@ -116,9 +116,12 @@ def _result(draft: Draft, place: Place) -> None:
 def measurements_of(place: Place, round: Round) -> str:
     """The folder of a result's measurements."""
     return round.layout.measurements.format(
-        division=place.division, submitter=place.submitter, system=place.system,
-        benchmark=place.directory, scenario=place.folder,
-    )  # fmt: skip
+        division=place.division,
+        submitter=place.submitter,
+        system=place.system,
+        benchmark=place.directory,
+        scenario=place.folder,
+    )
 
 
 def user_conf(log: DetailLog, scenario: str | None) -> str:

@@ -80,9 +80,11 @@ def _flatten(draft: Draft) -> None:
         double = [
             path
             for path, names in children.items()
-            if path and len(names) == 1 and _repeats(path, next(iter(names)))
+            if path
+            and len(names) == 1
+            and _repeats(path, next(iter(names)))
             and f"{path}/{next(iter(names))}" in children
-        ]  # fmt: skip
+        ]
         double = [path for path in double if _ours(path)]
         if not double:
             return

@@ -88,9 +88,13 @@ def pack(tree: Path, archive: Path, report: Report, progress: Progress | None = 
                 if progress:
                     progress(done, total)
         manifest = Manifest(
-            archive=archive.name, sha256=counted.digest.hexdigest(), bytes=counted.count,
-            round=report.round or "", checked=report.summary.errors == 0, files=packed,
-        )  # fmt: skip
+            archive=archive.name,
+            sha256=counted.digest.hexdigest(),
+            bytes=counted.count,
+            round=report.round or "",
+            checked=report.summary.errors == 0,
+            files=packed,
+        )
         write_file(manifest_of(archive), encode(manifest))
         write_file(report_of(archive), encode_report(report))
     return Archive(

@@ -364,16 +364,32 @@ def score(
                 )
             )
             return AccuracyResult(
-                benchmark, how.metric, log, {}, None, [], True, None, stated, None,
-                problems=first.problems, notes=notes,
-            )  # fmt: skip
+                benchmark,
+                how.metric,
+                log,
+                {},
+                None,
+                [],
+                True,
+                None,
+                stated,
+                None,
+                problems=first.problems,
+                notes=notes,
+            )
         notes.append(f"the log is truncated; the whole one was read from {whole}")
         log = whole
     elif head is None:
         notes.append("the log has no record: was this an accuracy run?")
-    detail, scores = how.score(log, Path(data_dir) if data_dir is not None else None, {
-        **(options or {}), "sha256": True, "progress": progress,
-    })  # fmt: skip
+    detail, scores = how.score(
+        log,
+        Path(data_dir) if data_dir is not None else None,
+        {
+            **(options or {}),
+            "sha256": True,
+            "progress": progress,
+        },
+    )
     if detail.truncated:
         notes.append("the log is truncated: its accuracy cannot be recomputed from what is left")
         scores = {}
@@ -391,7 +407,19 @@ def score(
         if gate.metric.casefold() in named
     ]
     return AccuracyResult(
-        benchmark, how.metric, log, scores, detail.line() if scores else None, verdicts,
-        detail.truncated, detail.sha256, stated, agrees, detail, detail.problems, notes,
-        _samples(detail), detail.missing,
-    )  # fmt: skip
+        benchmark,
+        how.metric,
+        log,
+        scores,
+        detail.line() if scores else None,
+        verdicts,
+        detail.truncated,
+        detail.sha256,
+        stated,
+        agrees,
+        detail,
+        detail.problems,
+        notes,
+        _samples(detail),
+        detail.missing,
+    )

@@ -72,11 +72,14 @@ class Folder:
         safe = clean(name.encode("utf-8", "backslashreplace").decode("utf-8"), 300)
         self.findings.append(
             Finding(
-                "X005", "archive-member-refused", "error",
+                "X005",
+                "archive-member-refused",
+                "error",
                 f"archive member '{safe}' {why}",
-                ".", fix="pack the tree again with plain files and relative paths inside it",
+                ".",
+                fix="pack the tree again with plain files and relative paths inside it",
             )
-        )  # fmt: skip
+        )
 
     def place(self, name: str) -> str | None:
         """A member's path below the folder, or None (and a finding) where it has none."""

@@ -78,11 +78,13 @@ def relabelled(examined: Examined, label: str) -> Examined:
 
     rows: list[ResultRow] = [
         msgspec.structs.replace(
-            row, path=put(row.path), key=f"{label}/{row.key}",
+            row,
+            path=put(row.path),
+            key=f"{label}/{row.key}",
             runs=[msgspec.structs.replace(run, path=put(run.path)) for run in row.runs],
         )
         for row in examined.rows
-    ]  # fmt: skip
+    ]
     findings = [
         msgspec.structs.replace(
             f, path=put(f.path), results=keys(f.results), invalidates=keys(f.invalidates)

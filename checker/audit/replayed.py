@@ -117,9 +117,13 @@ class Replay:
     def schedule_key(self) -> tuple[Any, ...]:
         """All that the generated schedule depends on: equal for twins and for most tests."""
         facts = replace(
-            self.facts, accuracy_log_seed=0, accuracy_log_probability=0.0,
-            accuracy_log_sampling_target=0, sample_index_seed=0, qsl_seed=0,
-        )  # fmt: skip
+            self.facts,
+            accuracy_log_seed=0,
+            accuracy_log_probability=0.0,
+            accuracy_log_sampling_target=0,
+            sample_index_seed=0,
+            qsl_seed=0,
+        )
         return facts, tuple(map(len, self.sets)), tuple(self.counts), tuple(self.durations)
 
 
@@ -234,12 +238,21 @@ def order_outcome(replay: Replay, pairs: list[tuple[int, int]]) -> Outcome:
     benchmark and scenario, so it is kept; where records differ from it the full check decides."""
     if replay.facts.accuracy and len(replay.sets) == 1:
         facts = replace(
-            replay.facts, target_qps=1.0, expected_latency_ns=None, target_duration_ms=0,
-            min_duration_ms=0, min_query_count=0, min_sample_count=0, accuracy_log_seed=0,
-            samples_per_query=1 if replay.facts.scenario == "Offline" else replay.facts.samples_per_query,
-            accuracy_log_probability=0.0, accuracy_log_sampling_target=0,
+            replay.facts,
+            target_qps=1.0,
+            expected_latency_ns=None,
+            target_duration_ms=0,
+            min_duration_ms=0,
+            min_query_count=0,
+            min_sample_count=0,
+            accuracy_log_seed=0,
+            samples_per_query=1
+            if replay.facts.scenario == "Offline"
+            else replay.facts.samples_per_query,
+            accuracy_log_probability=0.0,
+            accuracy_log_sampling_target=0,
             permutation=bool(replay.facts.permutation),
-        )  # fmt: skip
+        )
         key = facts, replay.sets[0].digest
         if key not in _orders:
             if len(_orders) >= 64:
@@ -285,11 +298,18 @@ def has_test_order(replay: Replay, pairs: list[tuple[int, int]], scenario: str) 
     for library in Library:
         for equal, unique in ((False, False), (True, False), (False, True)):
             facts = replace(
-                replay.facts, scenario=scenario, accuracy=False, permutation=equal,
-                issue_unique=unique, issue_same=False, expected_latency_ns=None,
+                replay.facts,
+                scenario=scenario,
+                accuracy=False,
+                permutation=equal,
+                issue_unique=unique,
+                issue_same=False,
+                expected_latency_ns=None,
                 samples_per_query=_TEST_SAMPLES if scenario == "Offline" else 1,
-                min_query_count=_TEST_SAMPLES, target_duration_ms=0, min_duration_ms=0,
-            )  # fmt: skip
+                min_query_count=_TEST_SAMPLES,
+                target_duration_ms=0,
+                min_duration_ms=0,
+            )
             try:
                 expected = sample_indices(facts, one, found[:, 0], library)
             except (TooLong, ValueError):

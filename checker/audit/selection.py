@@ -164,10 +164,17 @@ def select_random(
             chosen.append(third.chosen)
             left.discard(third.chosen)
     return Selection(
-        FORMAT, 1, report.round, seed, submitter, system, chosen, draws,
+        FORMAT,
+        1,
+        report.round,
+        seed,
+        submitter,
+        system,
+        chosen,
+        draws,
         [Exclusion(name, reason) for name, reason in sorted(excluded.items())],
         _may_exempt(candidates, names, before.results if before is not None else []),
-    )  # fmt: skip
+    )
 
 
 def _may_exempt(

@@ -228,23 +228,47 @@ def _run_trace(result: Result, kind: str, run: Run, detail: DetailLog) -> RunTra
     mllog = detail.format == "mllog"
     fingerprint = fingerprint_of(run) if isinstance(run, PerformanceRun) else None
     return RunTrace(
-        path=run.detail_path, subject=result.subject, round=result.round.name,
-        directory=result.directory, kind=kind, scenario=result.scenario or result.scenario_folder,
-        logged_scenario=run.scenario, accuracy=accuracy, text_format=not mllog, digest=digest,
+        path=run.detail_path,
+        subject=result.subject,
+        round=result.round.name,
+        directory=result.directory,
+        kind=kind,
+        scenario=result.scenario or result.scenario_folder,
+        logged_scenario=run.scenario,
+        accuracy=accuracy,
+        text_format=not mllog,
+        digest=digest,
         content=_content(detail) if mllog and not accuracy else None,
         triple=triple if None not in triple and any(triple) else None,  # type: ignore[arg-type]
-        process=_process(detail) if mllog else None, began=began, ended=began + last if began is not None else None,
-        version=run.loadgen_version, sut=detail.text("sut_name"), sources=core,
+        process=_process(detail) if mllog else None,
+        began=began,
+        ended=began + last if began is not None else None,
+        version=run.loadgen_version,
+        sut=detail.text("sut_name"),
+        sources=core,
         places=_places(detail) if mllog and core else {},
-        lines={k: line for k in (*_TRIPLE, "test_datetime", "power_begin",
-                          "loadgen_build_date_utc", "loadgen_file_sha1", keys.EQUAL_ISSUE) if (line := detail.line(k))},
-        results=run.results, latencies=_latencies(detail),
+        lines={
+            k: line
+            for k in (
+                *_TRIPLE,
+                "test_datetime",
+                "power_begin",
+                "loadgen_build_date_utc",
+                "loadgen_file_sha1",
+                keys.EQUAL_ISSUE,
+            )
+            if (line := detail.line(k))
+        },
+        results=run.results,
+        latencies=_latencies(detail),
         built=_seconds(detail.text(keys.LOADGEN_BUILD_DATE)) if mllog else None,
         committed=_seconds(detail.text(keys.LOADGEN_COMMIT_DATE)) if mllog else None,
         equal_issue=detail.boolean(keys.EQUAL_ISSUE),
         mark=fingerprint.mark if fingerprint is not None else None,
-        identity=(*triple, detail.number("result_min_latency_ns")) if None not in triple[:2] else None,
-    )  # fmt: skip
+        identity=(*triple, detail.number("result_min_latency_ns"))
+        if None not in triple[:2]
+        else None,
+    )
 
 
 _FIGURES = (
@@ -358,23 +382,30 @@ def _result_trace(result: Result) -> ResultTrace:
         rates = {k: v for k in _RATES if (v := detail.number(k)) is not None and v > 0}
     status = fields.get("status")
     return ResultTrace(
-        path=result.path, subject=result.subject, round=result.round.name,
-        directory=result.directory, scenario=result.scenario or result.scenario_folder,
+        path=result.path,
+        subject=result.subject,
+        round=result.round.name,
+        directory=result.directory,
+        scenario=result.scenario or result.scenario_folder,
         detail_path=run.detail_path if run is not None else result.path,
         metric=metric.value if metric is not None else None,
         unit=metric.unit if metric is not None else None,
         key=metric.name if metric is not None else None,
         line=detail.line(metric.name) if detail is not None and metric is not None else None,
-        rates=rates, inferred_from=result.inferred_from,
-        accelerator=_part(device), accelerators=total,
+        rates=rates,
+        inferred_from=result.inferred_from,
+        accelerator=_part(device),
+        accelerators=total,
         description=hashlib.sha256(description).hexdigest() if plain else None,
         availability=status.strip().lower() if isinstance(status, str) else None,
         results=result.results,
         tokens=exact_tokens_per_sample(detail) if detail is not None else None,
-        answers=tuple(_answers(result)), named=tuple(_named(result)),
+        answers=tuple(_answers(result)),
+        named=tuple(_named(result)),
         ran=run.scenario if run is not None else None,
-        precision=_precision(result), family=_family(device),
-    )  # fmt: skip
+        precision=_precision(result),
+        family=_family(device),
+    )
 
 
 def _precision(result: Result) -> str | None:
@@ -461,9 +492,14 @@ class Field:
         """Results of one system and benchmark, whatever the accuracy target."""
         return _grouped(
             self.results,
-            lambda one: (one.tree, one.subject.division, one.subject.submitter, one.subject.system,
-                         base_name(one.subject.benchmark or one.directory)),
-        )  # fmt: skip
+            lambda one: (
+                one.tree,
+                one.subject.division,
+                one.subject.submitter,
+                one.subject.system,
+                base_name(one.subject.benchmark or one.directory),
+            ),
+        )
 
     @cached_property
     def by_owner(self) -> dict[Any, list[RunTrace]]:
@@ -522,9 +558,14 @@ class Field:
         """Results of one system and benchmark folder."""
         return _grouped(
             self.results,
-            lambda one: (one.tree, one.subject.division, one.subject.submitter, one.subject.system,
-                         one.directory),
-        )  # fmt: skip
+            lambda one: (
+                one.tree,
+                one.subject.division,
+                one.subject.submitter,
+                one.subject.system,
+                one.directory,
+            ),
+        )
 
     @cached_property
     def comparable(self) -> dict[tuple[Any, ...], list[ResultTrace]]:
@@ -582,10 +623,16 @@ class Field:
         if self.old is None:
             return {}
         return {
-            (row.division, row.submitter, row.system, row.benchmark or row.directory,
-             row.scenario.lower()): row
-            for row in self.old.results if row.metric is not None
-        }  # fmt: skip
+            (
+                row.division,
+                row.submitter,
+                row.system,
+                row.benchmark or row.directory,
+                row.scenario.lower(),
+            ): row
+            for row in self.old.results
+            if row.metric is not None
+        }
 
 
 _SUBMITTERS = 3

@@ -268,9 +268,15 @@ class DetailLog(msgspec.Struct):
         entry = found[-1]
         shown = "null" if entry.value is None else f"{entry.value!s:.60}"
         self.faults.append(
-            Fault(self.path, "unusable", f"found {shown} as the value of {key}; expected {expected}",
-                  entry.line, "use the detail log as LoadGen wrote it", key)
-        )  # fmt: skip
+            Fault(
+                self.path,
+                "unusable",
+                f"found {shown} as the value of {key}; expected {expected}",
+                entry.line,
+                "use the detail log as LoadGen wrote it",
+                key,
+            )
+        )
 
 
 def read_detail(file: File) -> DetailLog:
@@ -512,12 +518,18 @@ def _slow_record(log: DetailLog, number: int, text: bytes) -> Entry | None:
 
     time = value.get("time_ms")
     return entry_of(
-        value["key"], number, value=value.get("value"),
+        value["key"],
+        number,
+        value=value.get("value"),
         time_ms=float(time) if isinstance(time, int | float) and abs(time) < 1e300 else 0.0,
-        event_type=str(value.get("event_type", "")), is_error=meta.get("is_error") is True,
-        is_warning=meta.get("is_warning") is True, source=str(meta.get("file", "")),
-        source_line=whole("line_no"), pid=whole("pid"), tid=whole("tid"),
-    )  # fmt: skip
+        event_type=str(value.get("event_type", "")),
+        is_error=meta.get("is_error") is True,
+        is_warning=meta.get("is_warning") is True,
+        source=str(meta.get("file", "")),
+        source_line=whole("line_no"),
+        pid=whole("pid"),
+        tid=whole("tid"),
+    )
 
 
 def _fault(log: DetailLog, number: int, what: str, text: bytes) -> None:
@@ -525,6 +537,11 @@ def _fault(log: DetailLog, number: int, what: str, text: bytes) -> None:
         return
     shown = text[:60].decode("utf-8", "backslashreplace")
     log.faults.append(
-        Fault(log.path, "syntax", f"line {number} {what}: {shown!r}", number,
-              "use the detail log as LoadGen wrote it; do not edit or truncate it")
-    )  # fmt: skip
+        Fault(
+            log.path,
+            "syntax",
+            f"line {number} {what}: {shown!r}",
+            number,
+            "use the detail log as LoadGen wrote it; do not edit or truncate it",
+        )
+    )

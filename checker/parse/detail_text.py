@@ -44,8 +44,11 @@ _MODES = {
     "submission": "SubmissionRun",
     "find peak performance": "FindPeakPerformance",
 }
-_SCENARIOS = {"single stream": "SingleStream", "multi stream": "MultiStream",
-              "multi stream free": "MultiStreamFree"}  # fmt: skip
+_SCENARIOS = {
+    "single stream": "SingleStream",
+    "multi stream": "MultiStream",
+    "multi stream free": "MultiStreamFree",
+}
 
 
 def setting_name(name: str) -> str:
@@ -116,9 +119,14 @@ def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[byte
                 status.append(text)
             elif line.startswith(b'"pid"') and len(log.faults) < 5:
                 log.faults.append(
-                    Fault(log.path, "syntax", f"line {at} is cut off: {text[:60]!r}", at,
-                          "use the detail log as LoadGen wrote it; do not edit or truncate it")
-                )  # fmt: skip
+                    Fault(
+                        log.path,
+                        "syntax",
+                        f"line {at} is cut off: {text[:60]!r}",
+                        at,
+                        "use the detail log as LoadGen wrote it; do not edit or truncate it",
+                    )
+                )
             continue
         matched += 1
         pid, tid, ts = int(found.group(1)), int(found.group(2)), int(found.group(3)) / 1e6
@@ -126,11 +134,29 @@ def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[byte
         below = None
 
         def put(
-            key: str, value: Any, *, error: bool = False, warning: bool = False,
-            at: int = at, ts: float = ts, pid: int = pid, tid: int = tid,
-        ) -> None:  # fmt: skip
-            add(log, entry_of(key, at, value=value, time_ms=ts, is_error=error, is_warning=warning,
-                           pid=pid, tid=tid))  # fmt: skip
+            key: str,
+            value: Any,
+            *,
+            error: bool = False,
+            warning: bool = False,
+            at: int = at,
+            ts: float = ts,
+            pid: int = pid,
+            tid: int = tid,
+        ) -> None:
+            add(
+                log,
+                entry_of(
+                    key,
+                    at,
+                    value=value,
+                    time_ms=ts,
+                    is_error=error,
+                    is_warning=warning,
+                    pid=pid,
+                    tid=tid,
+                ),
+            )
 
         if text.startswith("ERROR"):
             put("error_runtime", text[5:].lstrip(" :"), error=True)
@@ -163,8 +189,10 @@ def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[byte
                 put("generated_query_duration", int(counts["duration"]))
         elif text.startswith(("POWER_BEGIN", "POWER_END")):
             when = _TIME.search(text)
-            put("power_begin" if text.startswith("POWER_BEGIN") else "power_end",
-                when.group(1).strip() if when else text)  # fmt: skip
+            put(
+                "power_begin" if text.startswith("POWER_BEGIN") else "power_end",
+                when.group(1).strip() if when else text,
+            )
         elif not section and name in _NAMES and separator:
             put(_NAMES[name], plain_value(value) if "size" in name else value)
         elif section and separator and name:
@@ -183,9 +211,14 @@ def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[byte
         add(log, entry_of("loadgen_git_status_message", sha1_line, value="\n".join(status)))
     if not matched:
         log.faults.append(
-            Fault(log.path, "syntax", "the file holds no LoadGen record", 1,
-                  "use the detail log that LoadGen wrote")
-        )  # fmt: skip
+            Fault(
+                log.path,
+                "syntax",
+                "the file holds no LoadGen record",
+                1,
+                "use the detail log that LoadGen wrote",
+            )
+        )
     return last
 
 

@@ -126,9 +126,11 @@ def _no_characters(path: str, text: str, value: Any) -> Iterator[Fault]:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             yield Fault(
-                path, "encoding", "found half a character (\\ud800 to \\udfff alone)",
+                path,
+                "encoding",
+                "found half a character (\\ud800 to \\udfff alone)",
                 fix="write the text that was meant",
-            )  # fmt: skip
+            )
 
 
 def is_deep(value: Any) -> bool:

@@ -162,9 +162,14 @@ def read_yaml(file: File) -> Document:
         line = mark.line + 1 if mark is not None else None
         at = f" line {line}" if line else ""
         document.faults.append(
-            Fault(file.path, "syntax", f"the file{at} is not usable YAML: {str(error)[:160]}", line,
-                  "fix the YAML")
-        )  # fmt: skip
+            Fault(
+                file.path,
+                "syntax",
+                f"the file{at} is not usable YAML: {str(error)[:160]}",
+                line,
+                "fix the YAML",
+            )
+        )
     return document
 
 

@@ -232,9 +232,14 @@ def read_samples(file: File) -> SampleLog:
             if time is None:
                 if len(log.faults) < 5:
                     log.faults.append(
-                        Fault(file.path, "syntax", f"line {number} is not a power sample",
-                              number, "use spl.txt as PTDaemon's client wrote it")
-                    )  # fmt: skip
+                        Fault(
+                            file.path,
+                            "syntax",
+                            f"line {number} is not a power sample",
+                            number,
+                            "use spl.txt as PTDaemon's client wrote it",
+                        )
+                    )
                 continue
             log.times.append(time)
             log.lines.append(number)

@@ -303,9 +303,12 @@ def integer_of(text: str) -> int | None:
 def nul_fault(path: str, line: int) -> Fault:
     """The Fault of a text that holds NUL bytes; they are what a broken copy leaves."""
     return Fault(
-        path, "nul", f"line {line} holds NUL bytes", line,
+        path,
+        "nul",
+        f"line {line} holds NUL bytes",
+        line,
         "copy the file again: NUL bytes are left where a copy or a disk write was cut short",
-    )  # fmt: skip
+    )
 
 
 _AT_ONCE = 4 * 1024 * 1024
@@ -354,9 +357,14 @@ def text_lines(
             if not undecodable and error.end < limit - 4:
                 undecodable = True
                 faults.append(
-                    Fault(file.path, "encoding", f"line {number} is not UTF-8 text", number,
-                          "save the file as UTF-8")
-                )  # fmt: skip
+                    Fault(
+                        file.path,
+                        "encoding",
+                        f"line {number} is not UTF-8 text",
+                        number,
+                        "save the file as UTF-8",
+                    )
+                )
             line = raw.decode("utf-8", "backslashreplace")
         yield number, line.rstrip()
 

@@ -184,9 +184,14 @@ def read_summary(file: File) -> SummaryLog:
         )
     elif log.lines and not log.values and log.errors is None and log.warnings is None:
         log.faults.append(
-            Fault(file.path, "syntax", "the file holds nothing that LoadGen's summary has", 1,
-                  "use the summary log that LoadGen wrote")
-        )  # fmt: skip
+            Fault(
+                file.path,
+                "syntax",
+                "the file holds nothing that LoadGen's summary has",
+                1,
+                "use the summary log that LoadGen wrote",
+            )
+        )
     return log
 
 

@@ -63,9 +63,14 @@ def read_verification(file: File) -> Verification:
         _line(result, number, line[:4096])
     if not text.strip():
         result.faults.append(
-            Fault(file.path, "empty", "the file is empty", 1,
-                  "run the test's verification script and save its output")
-        )  # fmt: skip
+            Fault(
+                file.path,
+                "empty",
+                "the file is empty",
+                1,
+                "run the test's verification script and save its output",
+            )
+        )
     return result
 
 

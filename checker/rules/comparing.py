@@ -23,8 +23,9 @@ def is_uncommitted(key: str, text: str) -> bool:
 def at(run: Run, key: str, message: str, found: object, required: object, **more: str) -> Problem:
     """A problem with one value of a run's detail log, at its line."""
     line = run.detail.line(key) if run.detail is not None else None
-    return Problem(message, found, required, run.detail_path, line, fix=more.get("fix"),
-                   case=more.get("case"))  # fmt: skip
+    return Problem(
+        message, found, required, run.detail_path, line, fix=more.get("fix"), case=more.get("case")
+    )
 
 
 def compare_setting(

@@ -422,9 +422,12 @@ class Balancer:
             best = min(
                 range(count),
                 key=lambda k: (
-                    k in tried, self._resting[k] > now, self._flying[k], (k - first) % count
+                    k in tried,
+                    self._resting[k] > now,
+                    self._flying[k],
+                    (k - first) % count,
                 ),
-            )  # fmt: skip
+            )
             self._flying[best] += 1
             return best
 

@@ -16,18 +16,23 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """What the server may be told."""
     parser.add_argument("benchmark", choices=EMBEDDED, help="the embedded model to serve")
     parser.add_argument(
-        "--host", default=LOOPBACK, metavar="H",
+        "--host",
+        default=LOOPBACK,
+        metavar="H",
         help="address to listen on (default: 127.0.0.1, this machine only; the server asks for no "
         "key, so anyone who reaches another address may use it)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--port", type=int, default=8000, metavar="N", help="default: 8000; 0: a free one"
     )
     parser.add_argument("--model", type=Path, metavar="FILE", help="default: the embedded model")
     parser.add_argument(
-        "--slots", type=int, default=32, metavar="N",
+        "--slots",
+        type=int,
+        default=32,
+        metavar="N",
         help="answers generated at once; more requests wait (default: 32)",
-    )  # fmt: skip
+    )
 
 
 def run(options: argparse.Namespace, write: Write, say: Write) -> int:

@@ -151,8 +151,16 @@ def test_detections_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[s
         folder.mkdir()
         box = struct.pack("<7f", 0, 0.1, 0.1, 0.6, 0.6, score, 1)
         write_log(folder / "mlperf_log_accuracy.json", [box])
-    arguments = ["accuracy", str(tmp_path / "one"), "--benchmark", "ssd-small", "--data", str(tmp_path / "truth.json"),
-                 "--compare", str(tmp_path / "two")]  # fmt: skip
+    arguments = [
+        "accuracy",
+        str(tmp_path / "one"),
+        "--benchmark",
+        "ssd-small",
+        "--data",
+        str(tmp_path / "truth.json"),
+        "--compare",
+        str(tmp_path / "two"),
+    ]
     assert main(arguments) == 0
     assert "boxes: 1 the same (0 with the same score)" in capsys.readouterr().out
 
@@ -214,8 +222,16 @@ def test_detection_of_some_images_is_not_an_accuracy_run(
         ],
     }  # fmt: skip
     (tmp_path / "annotations.json").write_text(json.dumps(truth))
-    arguments = ["accuracy", str(tmp_path), "--benchmark", "retinanet", "--round", "v6.0",
-                 "--data", str(tmp_path)]  # fmt: skip
+    arguments = [
+        "accuracy",
+        str(tmp_path),
+        "--benchmark",
+        "retinanet",
+        "--round",
+        "v6.0",
+        "--data",
+        str(tmp_path),
+    ]
     for answered in (2, 4):
         answers = [struct.pack("<f", i) + box[4:] for i in range(answered)]
         write_log(tmp_path / "mlperf_log_accuracy.json", answers)

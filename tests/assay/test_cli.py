@@ -33,9 +33,13 @@ def bad(tmp_path: Path) -> Path:
 
 def command(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "assay", *arguments], capture_output=True, text=True, cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}, timeout=120,
-    )  # fmt: skip
+        [sys.executable, "-m", "assay", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"},
+        timeout=120,
+    )
 
 
 def test_good_tree_exits_0(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -267,9 +271,13 @@ def test_import_is_light() -> None:
 
 def test_closed_pipe_is_no_traceback(good: Path) -> None:
     done = subprocess.run(
-        f"{sys.executable} -m assay check {good} --format json | head -c 10", shell=True, cwd=ROOT,
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        f"{sys.executable} -m assay check {good} --format json | head -c 10",
+        shell=True,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert "Traceback" not in done.stderr
 
 
@@ -291,9 +299,10 @@ def test_a_saved_report_that_is_none(
     place = tmp_path / "report.json"
     place.write_bytes(content)
     for arguments in (
-        ["report", str(place)], ["diff", str(place), str(place)],
+        ["report", str(place)],
+        ["diff", str(place), str(place)],
         ["audit", str(good), "--jobs", "1", "--since", str(place)],
-    ):  # fmt: skip
+    ):
         assert main(arguments) == 2
         out, told = capsys.readouterr()
         assert out == "" and told.startswith(f"assay: {place}: ") and told.count("\n") == 1

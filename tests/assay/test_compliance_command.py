@@ -15,10 +15,18 @@ def tree(tmp_path: Path) -> list[str]:
     made = good_tree(tmp_path, round="v6.0", benchmark="resnet", scenarios=["Offline"])
     paths = made.result("Offline")
     return [
-        "compliance", "verify", str(made.root / paths.compliance("TEST01")),
-        "--main", str(made.root / paths.path), "--benchmark", "resnet50", "--scenario", "offline",
-        "--round", "6.0",
-    ]  # fmt: skip
+        "compliance",
+        "verify",
+        str(made.root / paths.compliance("TEST01")),
+        "--main",
+        str(made.root / paths.path),
+        "--benchmark",
+        "resnet50",
+        "--scenario",
+        "offline",
+        "--round",
+        "6.0",
+    ]
 
 
 def test_good_test_passes_and_is_written(

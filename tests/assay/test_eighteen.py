@@ -41,9 +41,13 @@ def run(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[s
     environment = {**os.environ, "PYTHONPATH": str(UNDER_TEST), **options.pop("env", {})}
     return subprocess.run(
         [sys.executable, "-P", "-m", "assay", *map(str, arguments)],
-        capture_output=options.get("stdout") is None, text=True, errors="replace",
-        timeout=TOO_LONG_S * 3, env=environment, **options,
-    )  # fmt: skip
+        capture_output=options.get("stdout") is None,
+        text=True,
+        errors="replace",
+        timeout=TOO_LONG_S * 3,
+        env=environment,
+        **options,
+    )
 
 
 def findings(*arguments: str | Path) -> list[dict[str, Any]]:
@@ -126,9 +130,20 @@ def test_07_a_measurement_runs_nothing_of_the_current_folder(tmp_path: Path) -> 
     for name in ("runner/__init__.py", "runner/child.py"):
         (tmp_path / name).write_text("open('ran', 'a').write(__name__)\n")
     done = run(
-        "run", "--benchmark", "digits", "--round", "demo", "--scenario", "Offline", "--min-duration", "1",
-        "--out", tmp_path / "out", "--no-progress", cwd=tmp_path,
-    )  # fmt: skip
+        "run",
+        "--benchmark",
+        "digits",
+        "--round",
+        "demo",
+        "--scenario",
+        "Offline",
+        "--min-duration",
+        "1",
+        "--out",
+        tmp_path / "out",
+        "--no-progress",
+        cwd=tmp_path,
+    )
     assert not (tmp_path / "ran").exists(), done.stderr
 
 
@@ -170,9 +185,22 @@ def test_09_links_are_never_written_through(grow: Grow, tmp_path: Path) -> None:
     text.unlink()
     text.symlink_to(secret)
     run(
-        "compliance", "verify", "TEST01", test, "--performance", result.performance, "--accuracy",
-        result.accuracy, "--round", "demo", "--benchmark", "digits", "--scenario", "Offline", "--write",
-    )  # fmt: skip
+        "compliance",
+        "verify",
+        "TEST01",
+        test,
+        "--performance",
+        result.performance,
+        "--accuracy",
+        result.accuracy,
+        "--round",
+        "demo",
+        "--benchmark",
+        "digits",
+        "--scenario",
+        "Offline",
+        "--write",
+    )
     assert secret.read_text() == "keep me"
     scores = result.accuracy_text
     scores.write_text(re.sub(r"(?m)^hash.*\n", "", scores.read_text()))
@@ -248,9 +276,10 @@ def test_15_workers_end_with_their_parent(number: int, grow: Grow, tmp_path: Pat
         os.truncate(log, log.stat().st_size + (1 << 30))
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "assay", "check", str(tree.root), "--jobs", "2"],
-        env={**os.environ, "PYTHONPATH": str(UNDER_TEST)}, stdout=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(UNDER_TEST)},
+        stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    )
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     workers: list[str] = []
     while process.poll() is None and len(workers) < 2:
@@ -297,9 +326,14 @@ def test_17_a_full_disk_keeps_the_older_report(grow: Grow, tmp_path: Path) -> No
     tree, place = grow(**DEMO), tmp_path / "report.json"
     place.write_text("the older report")
     done = run(
-        "check", tree.root, "--jobs", "1", "--output", place,
+        "check",
+        tree.root,
+        "--jobs",
+        "1",
+        "--output",
+        place,
         preexec_fn=limited(resource.RLIMIT_FSIZE, 500),
-    )  # fmt: skip
+    )
     assert done.returncode == 2 and place.read_text() == "the older report"
     with open("/dev/full", "w") as full:
         done = run("check", tree.root, "--jobs", "1", stdout=full, stderr=subprocess.PIPE)

@@ -171,9 +171,21 @@ def test_run(tmp_path: Path) -> None:
     """A measurement that was ended leaves no process and no result."""
     out = tmp_path / "submission"
     victim = Victim(
-        tmp_path / "scratch", "run", "--benchmark", "digits", "--round", "demo", "--scenario", "Offline",
-        "--min-duration", "1", "--out", str(out), "--overwrite", "--no-progress",
-    )  # fmt: skip
+        tmp_path / "scratch",
+        "run",
+        "--benchmark",
+        "digits",
+        "--round",
+        "demo",
+        "--scenario",
+        "Offline",
+        "--min-duration",
+        "1",
+        "--out",
+        str(out),
+        "--overwrite",
+        "--no-progress",
+    )
     length = victim.run()
     chance = random.Random(4)
     for number in SIGNALS:

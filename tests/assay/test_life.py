@@ -26,9 +26,13 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, se
 def _start(*arguments: str, **options: Any) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **options.pop("env", {})}
     return subprocess.Popen(
-        [*ASSAY, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=environment, **options,
-    )  # fmt: skip
+        [*ASSAY, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        **options,
+    )
 
 
 def _children(pid: int) -> list[int]:
@@ -76,9 +80,12 @@ def test_standard_output_on_a_full_device(form: str, grow: Grow) -> None:
     tree.set_log(tree.result("Offline").detail, "effective_min_duration_ms", 1)
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [*ASSAY, "check", str(tree.root), "--jobs", "1", "--format", form], stdout=full,
-            stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
+            [*ASSAY, "check", str(tree.root), "--jobs", "1", "--format", form],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
     assert (done.returncode, done.stderr) == (2, "assay: No space left on device\n")
 
 
@@ -93,12 +100,15 @@ def test_an_output_that_does_not_fit_leaves_the_old_one(
     place.chmod(0o640)
     done = subprocess.run(
         [*ASSAY, "check", str(tree.root), "--jobs", "1", "--no-cache", "--output", str(place)],
-        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500)),
-    )  # fmt: skip
+    )
     assert (done.returncode, done.stderr) == (
-        2, f"assay: --output {place} cannot be written: File too large\n",
-    )  # fmt: skip
+        2,
+        f"assay: --output {place} cannot be written: File too large\n",
+    )
     assert place.read_text() == "the older report" and list(old.iterdir()) == [place]
     assert main(["check", str(tree.root), "--jobs", "1", "--output", str(place)]) == 0
     assert place.read_bytes().startswith(b"{") and place.stat().st_mode & 0o777 == 0o640
@@ -113,10 +123,12 @@ def test_a_report_that_does_not_fit_leaves_the_old_page(grow: Grow, tmp_path: Pa
     saved.write_bytes(encode(grow(**DEMO).check()))
     page.write_text("the older page")
     done = subprocess.run(
-        [*ASSAY, "report", str(saved), "--output", str(page)], capture_output=True, text=True,
+        [*ASSAY, "report", str(saved), "--output", str(page)],
+        capture_output=True,
+        text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500)),
-    )  # fmt: skip
+    )
     assert done.returncode == 2 and "File too large" in done.stderr
     assert page.read_text() == "the older page" and list(page.parent.iterdir()) == [page]
 

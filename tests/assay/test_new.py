@@ -99,9 +99,12 @@ def test_what_is_known_is_filled_in() -> None:
     )
     fields = json.loads(files["network/Acme/systems/box1.json"])
     assert {key: value for key, value in fields.items() if value} == {
-        "division": "network", "submitter": "Acme", "system_name": "box1", "system_type": "edge",
+        "division": "network",
+        "submitter": "Acme",
+        "system_name": "box1",
+        "system_type": "edge",
         "is_network": "true",
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize(

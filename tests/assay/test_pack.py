@@ -104,8 +104,10 @@ def test_a_changed_archive_is_found(grow: Grow, tmp_path: Path) -> None:
     assert _check(out, str(manifest_of(out)), "--output", str(report)) == 1
     found = decode_report(report.read_bytes()).findings
     assert [(f.path, f.severity, f.count) for f in found if f.rule == "X009"] == [
-        (calibration, "error", 1), (notes, "error", 1), (readme, "error", 1),
-    ]  # fmt: skip
+        (calibration, "error", 1),
+        (notes, "error", 1),
+        (readme, "error", 1),
+    ]
 
 
 def test_a_folder_is_held_against_a_manifest_too(grow: Grow, tmp_path: Path) -> None:
@@ -160,10 +162,24 @@ def test_encrypted_by_openssl(
     whole = Path(f"{out}.enc").read_bytes()
     assert f"SHA-1 {hashlib.sha1(whole).hexdigest()}" in capsys.readouterr().out
     plain = subprocess.run(
-        ["openssl", "enc", "-d", "-aes-256-cbc", "-pbkdf2", "-iter", "600000", "-md", "sha256",
-         "-pass", f"file:{secret}", "-in", f"{out}.enc"],
-        capture_output=True, check=True,
-    ).stdout  # fmt: skip
+        [
+            "openssl",
+            "enc",
+            "-d",
+            "-aes-256-cbc",
+            "-pbkdf2",
+            "-iter",
+            "600000",
+            "-md",
+            "sha256",
+            "-pass",
+            f"file:{secret}",
+            "-in",
+            f"{out}.enc",
+        ],
+        capture_output=True,
+        check=True,
+    ).stdout
     assert plain == out.read_bytes()
 
 

@@ -161,8 +161,11 @@ def test_to_the_layout_inside_the_results_and_back(grow: Grow, tmp_path: Path) -
     result = there / tree.base / "results/box1/resnet/Offline"
     assert (result / "measurements.json").is_file() and (result / "TEST01").is_dir()
     assert {p.name for p in (there / tree.base).iterdir()} == {
-        "documentation", "results", "src", "systems",
-    }  # fmt: skip
+        "documentation",
+        "results",
+        "src",
+        "systems",
+    }
     prepared(there, back, "v5.1", record=decode(record_of(there).read_bytes()), skip=skip)
     assert hashes(back) == hashes(tree.root)
     prepared(there, guessed, "v5.1", skip=skip)
@@ -570,8 +573,12 @@ def test_inferred_results_equal_the_published_ones(tmp_path: Path) -> None:
         for row in rows:
             made = again[row.key]
             assert (made.metric, made.accuracy, made.power, made.status, made.inferred_from) == (
-                row.metric, row.accuracy, row.power, row.status, row.inferred_from,
-            ), row.key  # fmt: skip
+                row.metric,
+                row.accuracy,
+                row.power,
+                row.status,
+                row.inferred_from,
+            ), row.key
             compared += 1
     assert compared >= 8
 

@@ -145,11 +145,26 @@ def test_a_missed_gate_exits_1_and_names_the_margin(
 
 def start(out: Path, *more: str, **kinds: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "assay", "run", "--out", str(out), "--system", "box",
-         "--backend", "dummy", *more],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "NO_COLOR": "1"}, **kinds,  # type: ignore[call-overload]
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "assay",
+            "run",
+            "--out",
+            str(out),
+            "--system",
+            "box",
+            "--backend",
+            "dummy",
+            *more,
+        ],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "NO_COLOR": "1"},
+        **kinds,  # type: ignore[call-overload]
+    )
 
 
 def test_ctrl_c_keeps_what_was_finished_and_the_rest_runs_later(
@@ -212,10 +227,23 @@ def test_a_disk_that_fills_up_during_a_run(tmp_path: Path) -> None:
     if shutil.which("unshare") is None:
         pytest.skip("no unshare, which gives the test a small disk of its own")
     done = subprocess.run(
-        ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", FILLING, "sh", sys.executable],
-        cwd=tmp_path, capture_output=True, text=True, timeout=120,
+        [
+            "unshare",
+            "--user",
+            "--map-root-user",
+            "--mount",
+            "sh",
+            "-c",
+            FILLING,
+            "sh",
+            sys.executable,
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
         env={**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"},
-    )  # fmt: skip
+    )
     if done.returncode == 77 or "unshare" in done.stderr:
         pytest.skip(f"no disk of its own here: {done.stderr.strip()}")
     assert done.returncode == 2, done.stderr

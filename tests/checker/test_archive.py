@@ -84,8 +84,9 @@ def test_a_submitters_folder(top: str, grow: Grow, tmp_path: Path) -> None:
     report = check(packed, Options(jobs=1))
     assert report.scope == "submitter"
     assert [(r.submitter, r.scenario, r.status) for r in report.results] == [
-        ("Acme", "Offline", "invalid"), ("Acme", "Server", "valid"),
-    ]  # fmt: skip
+        ("Acme", "Offline", "invalid"),
+        ("Acme", "Server", "valid"),
+    ]
 
 
 def test_unsafe_members_are_refused(grow: Grow, tmp_path: Path) -> None:
@@ -98,10 +99,12 @@ def test_unsafe_members_are_refused(grow: Grow, tmp_path: Path) -> None:
             member.size = 3
             tar.addfile(member, io.BytesIO(b"bad"))
         for name, target, kind in (
-            ("closed/link", "/etc/passwd", tarfile.SYMTYPE), ("closed/up", "../../x", tarfile.SYMTYPE),
-            ("closed/hard", "/etc/passwd", tarfile.LNKTYPE), ("closed/pipe", "", tarfile.FIFOTYPE),
+            ("closed/link", "/etc/passwd", tarfile.SYMTYPE),
+            ("closed/up", "../../x", tarfile.SYMTYPE),
+            ("closed/hard", "/etc/passwd", tarfile.LNKTYPE),
+            ("closed/pipe", "", tarfile.FIFOTYPE),
             ("closed/dev", "", tarfile.CHRTYPE),
-        ):  # fmt: skip
+        ):
             member = tarfile.TarInfo(name)
             member.type, member.linkname = kind, target
             tar.addfile(member)
@@ -109,8 +112,14 @@ def test_unsafe_members_are_refused(grow: Grow, tmp_path: Path) -> None:
     report = check(packed, Options(jobs=1))
     refused = [f for f in report.findings if f.rule == "X005"]
     assert {f.message.split("'")[1] for f in refused} >= {
-        "../evil.txt", "closed/../../evil.txt", "closed/link", "closed/up", "closed/hard", "closed/pipe", "closed/dev",
-    }  # fmt: skip
+        "../evil.txt",
+        "closed/../../evil.txt",
+        "closed/link",
+        "closed/up",
+        "closed/hard",
+        "closed/pipe",
+        "closed/dev",
+    }
     assert report.failed and report.summary.results == 2
     assert sorted(tmp_path.iterdir()) == before and not (tmp_path.parent / "evil.txt").exists()
     assert not Path("/tmp/assay-evil.txt").exists()
@@ -141,10 +150,14 @@ def test_damaged_archives(suffix: str, damage: str, grow: Grow, tmp_path: Path) 
     half = len(content) // 2
     packed.write_bytes(
         {
-            "empty": b"", "cut": content[:half], "random": os.urandom(2000),
-            "middle": content[:half] + bytes(b ^ 0x55 for b in content[half : half + 400]) + content[half + 400 :],
+            "empty": b"",
+            "cut": content[:half],
+            "random": os.urandom(2000),
+            "middle": content[:half]
+            + bytes(b ^ 0x55 for b in content[half : half + 400])
+            + content[half + 400 :],
         }[damage]
-    )  # fmt: skip
+    )
     try:
         report = check(packed, Options(jobs=1))
     except BadArchive as error:
@@ -284,9 +297,17 @@ def test_a_member_that_comes_twice(suffix: str, tmp_path: Path) -> None:
     with archive.opened(packed) as (folder, findings):
         assert (folder / "closed/a").read_bytes() == b"third"
     assert [(f.rule, f.severity, f.message) for f in findings] == [
-        ("X005", "error", "archive member 'closed/a' is there more than once; the last one was kept"),
-        ("X005", "error", "archive member './closed/a' is there more than once; the last one was kept"),
-    ]  # fmt: skip
+        (
+            "X005",
+            "error",
+            "archive member 'closed/a' is there more than once; the last one was kept",
+        ),
+        (
+            "X005",
+            "error",
+            "archive member './closed/a' is there more than once; the last one was kept",
+        ),
+    ]
 
 
 def test_a_full_disk_is_not_the_archives_fault(
@@ -368,9 +389,11 @@ def test_links_inside_the_archive(tmp_path: Path) -> None:
     packed = _tar(tmp_path / "mine.tar", *THREE)
     with tarfile.open(packed, "a") as tar:
         for name, target, kind in (
-            ("closed/soft", "sub/../a", tarfile.SYMTYPE), ("closed/sub/up", "../b", tarfile.SYMTYPE),
-            ("closed/hard", "closed/c", tarfile.LNKTYPE), ("closed/none", "closed/d", tarfile.LNKTYPE),
-        ):  # fmt: skip
+            ("closed/soft", "sub/../a", tarfile.SYMTYPE),
+            ("closed/sub/up", "../b", tarfile.SYMTYPE),
+            ("closed/hard", "closed/c", tarfile.LNKTYPE),
+            ("closed/none", "closed/d", tarfile.LNKTYPE),
+        ):
             member = tarfile.TarInfo(name)
             member.type, member.linkname = kind, target
             tar.addfile(member)

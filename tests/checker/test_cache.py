@@ -183,9 +183,12 @@ def test_several_checks_share_a_cache(tmp_path: Path, settled: None) -> None:
 
 
 def test_command_line(
-    grow: Grow, settled: None, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    grow: Grow,
+    settled: None,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     tree = grow(**EDGE)
     command = ["check", str(tree.root), "--format", "json", "--jobs", "1"]

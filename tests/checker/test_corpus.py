@@ -50,8 +50,13 @@ def _golden(name: str) -> dict[Key, dict[str, Any]]:
         for line in stream:
             row = json.loads(line)
             if not row["missing_affects_verdict"]:
-                rows[_key(*(row[key] for key in ("division", "submitter", "system")),
-                          row["benchmark"], row["scenario"])] = row  # fmt: skip
+                rows[
+                    _key(
+                        *(row[key] for key in ("division", "submitter", "system")),
+                        row["benchmark"],
+                        row["scenario"],
+                    )
+                ] = row
     assert len(rows) > 10
     return rows
 

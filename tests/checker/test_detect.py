@@ -16,8 +16,15 @@ from tests.trees import DETAIL, GoodTree
 
 def _tree(grow: Grow, round: str) -> GoodTree:
     known = load_round(round).benchmarks
-    return grow(round=round, benchmark="digits" if round == "demo" else "resnet" if "resnet" in known else next(iter(known)),
-                scenarios=["Offline"])  # fmt: skip
+    return grow(
+        round=round,
+        benchmark="digits"
+        if round == "demo"
+        else "resnet"
+        if "resnet" in known
+        else next(iter(known)),
+        scenarios=["Offline"],
+    )
 
 
 @pytest.mark.parametrize("round", round_names())

@@ -54,11 +54,14 @@ def test_scenario_names(name: str, expected: str | None) -> None:
 def _scope(tree: GoodTree, scope: str) -> Path:
     place = tree.result("Server")
     return {
-        "tree": tree.root, "division": tree.root / "closed", "submitter": tree.root / tree.base,
+        "tree": tree.root,
+        "division": tree.root / "closed",
+        "submitter": tree.root / tree.base,
         "system": tree.root / tree.base / "results/box1",
-        "benchmark": (tree.root / place.path).parent, "result": tree.root / place.path,
+        "benchmark": (tree.root / place.path).parent,
+        "result": tree.root / place.path,
         "run": place.performance,
-    }[scope]  # fmt: skip
+    }[scope]
 
 
 SCOPES = ["tree", "division", "submitter", "system", "benchmark", "result", "run"]
@@ -148,9 +151,13 @@ def test_scenario_folders_in_any_case(grow: Grow) -> None:
 
 def test_open_division_mapping(tmp_path: Path) -> None:
     tree = good_tree(
-        tmp_path, benchmark="yolo-99", category="edge", division="open", directory="my-detector",
+        tmp_path,
+        benchmark="yolo-99",
+        category="edge",
+        division="open",
+        directory="my-detector",
         scenarios=["Offline"],
-    )  # fmt: skip
+    )
     assert [r.benchmark for r in tree.check().results] == [None]
     tree.write(f"{tree.base}/model_mapping.json", json.dumps({"my-detector": "yolo-99"}))
     report = tree.check()
@@ -172,13 +179,17 @@ def test_plan_of_odd_trees(grow: Grow) -> None:
     assert plan.tree.stray_divisions == ["clsoed"]
     submitter = plan.tree.submitters[0]
     assert [(s.name, s.has_results) for s in submitter.systems] == [
-        ("box1", True), ("box9", True), ("unused", False),
-    ]  # fmt: skip
+        ("box1", True),
+        ("box9", True),
+        ("unused", False),
+    ]
     assert plan.system_files["closed", "Acme", "box9"] is None
     assert [(r.system, r.scenario_folder, r.scenario) for r in plan.results] == [
-        ("box1", "Offlien", None), ("box1", "Offline", "Offline"), ("box1", "Server", "Server"),
+        ("box1", "Offlien", None),
+        ("box1", "Offline", "Offline"),
+        ("box1", "Server", "Server"),
         ("box9", "Offline", "Offline"),
-    ]  # fmt: skip
+    ]
     group = next(g for g in submitter.benchmarks if g.system == "box1")
     assert group.unknown_scenarios == ["Offlien", "plots"] or group.unknown_scenarios == [
         "plots",

@@ -50,10 +50,15 @@ def cluster() -> Iterator[Any]:
     with (
         dask.config.set(quick),
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
-            host="127.0.0.1", silence_logs=50, memory_limit=0,
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            host="127.0.0.1",
+            silence_logs=50,
+            memory_limit=0,
         ) as made,
-    ):  # fmt: skip
+    ):
         yield made
 
 

@@ -253,8 +253,10 @@ def test_other_results_keep_their_verdict(grow: Grow) -> None:
     _break(tree, "MultiStream")
     report = tree.check()
     assert {r.scenario: r.status for r in report.results} == {
-        "MultiStream": "invalid", "Offline": "valid", "SingleStream": "valid",
-    }  # fmt: skip
+        "MultiStream": "invalid",
+        "Offline": "valid",
+        "SingleStream": "valid",
+    }
     assert (report.summary.valid, report.summary.invalid, report.summary.results) == (2, 1, 3)
 
 
@@ -318,9 +320,22 @@ def test_every_finding_states_its_results(grow: Grow) -> None:
 
 def test_verdicts_follow_the_links() -> None:
     row = Row(
-        "closed", "A", "s", "b", "b", "Offline", None, "valid", None, [], None, None, "p", 1,
+        "closed",
+        "A",
+        "s",
+        "b",
+        "b",
+        "Offline",
+        None,
+        "valid",
+        None,
+        [],
+        None,
+        None,
+        "p",
+        1,
         key="closed/A/s/b/Offline",
-    )  # fmt: skip
+    )
     rows = [row, msgspec.structs.replace(row, key="closed/A/s/b/Server", scenario="Server")]
     finding = Finding("S116", "x", "error", "m", invalidates=(row.key,))
     assert [r.status for r in with_verdicts(rows, [finding])] == ["invalid", "valid"]

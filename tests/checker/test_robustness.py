@@ -263,9 +263,14 @@ def test_huge_documents(name: str, grow: Grow) -> None:
 
 
 def _detail(tree: GoodTree, change: Callable[[bytes], bytes]) -> None:
-    for place in (tree.result("Offline").detail, tree.result("Offline").summary,
-                  tree.result("Offline").accuracy_text, tree.measurements("Offline"),
-                  tree.measurements("Offline").parent / "user.conf", tree.root / tree.system_path):  # fmt: skip
+    for place in (
+        tree.result("Offline").detail,
+        tree.result("Offline").summary,
+        tree.result("Offline").accuracy_text,
+        tree.measurements("Offline"),
+        tree.measurements("Offline").parent / "user.conf",
+        tree.root / tree.system_path,
+    ):
         place.write_bytes(change(place.read_bytes()))
 
 
@@ -442,15 +447,25 @@ NULLABLE = {
 def test_every_leaf_of_the_system_description(value: str, grow: Grow) -> None:
     tree = grow(round="v6.1", benchmark="whisper", category="edge")
     place = tree.root / tree.system_path
-    _sweep(tree, place, value, set(tree.round.system_description.required),
-           set(tree.round.system_description.non_empty))  # fmt: skip
+    _sweep(
+        tree,
+        place,
+        value,
+        set(tree.round.system_description.required),
+        set(tree.round.system_description.non_empty),
+    )
 
 
 @pytest.mark.parametrize("value", VALUES)
 def test_every_leaf_of_the_measurements(value: str, grow: Grow) -> None:
     tree = grow(round="v6.1", benchmark="whisper", category="edge")
-    _sweep(tree, tree.measurements("Offline"), value, set(tree.round.measurements.required),
-           set(tree.round.measurements.non_empty))  # fmt: skip
+    _sweep(
+        tree,
+        tree.measurements("Offline"),
+        value,
+        set(tree.round.measurements.required),
+        set(tree.round.measurements.non_empty),
+    )
 
 
 @pytest.mark.parametrize("value", VALUES)

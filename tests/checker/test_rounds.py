@@ -43,10 +43,13 @@ def test_good_tree(round: str, benchmark: str, tmp_path: Path) -> None:
         try:
             _assert_good(
                 good_tree(
-                    tmp_path / place, round=round, benchmark=benchmark, category=place,
+                    tmp_path / place,
+                    round=round,
+                    benchmark=benchmark,
+                    category=place,
                     scenarios=scenarios,
                 )
-            )  # fmt: skip
+            )
         finally:
             shutil.rmtree(tmp_path / place, ignore_errors=True)
 
@@ -64,9 +67,13 @@ def test_good_tree_with_text_logs(round: str, benchmark: str, tmp_path: Path) ->
     for name, category in load_round(round).benchmarks[benchmark].categories.items():
         place = "datacenter" if name == "none" else name
         tree = good_tree(
-            tmp_path / place, round=round, benchmark=benchmark, category=place, text=True,
+            tmp_path / place,
+            round=round,
+            benchmark=benchmark,
+            category=place,
+            text=True,
             scenarios=category.allowed,
-        )  # fmt: skip
+        )
         _assert_good(tree)
         shutil.rmtree(tmp_path / place)
 

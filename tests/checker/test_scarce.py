@@ -46,9 +46,11 @@ def test_files_that_another_user_may_not_read(grow: Grow, tmp_path: Path) -> Non
         1,
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(tree.root), "1"], capture_output=True, timeout=60,
+        [sys.executable, "-c", code, str(tree.root), "1"],
+        capture_output=True,
+        timeout=60,
         env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr.decode()
     from schemas.report import decode
 
@@ -72,10 +74,12 @@ def test_little_memory_is_never_a_pass(mib: int, grow: Grow) -> None:
     limit = mib << 20
     done = subprocess.run(
         [sys.executable, "-P", "-m", "assay", "check", str(tree.root), "--jobs", "1", "--quiet"],
-        capture_output=True, text=True, timeout=120,
+        capture_output=True,
+        text=True,
+        timeout=120,
         env={**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
-    )  # fmt: skip
+    )
     assert done.returncode in (1, 2), done.stderr
     assert "OK" not in done.stdout
 
@@ -96,9 +100,17 @@ def test_a_hundred_thousand_results() -> None:
     count = 100_000
     rows = [_row(n) for n in range(count)]
     findings = [
-        Finding("P102", "run-valid", "error", f"m{n}", f"p/{n}", results=(_key(n),), invalidates=(_key(n),))
+        Finding(
+            "P102",
+            "run-valid",
+            "error",
+            f"m{n}",
+            f"p/{n}",
+            results=(_key(n),),
+            invalidates=(_key(n),),
+        )
         for n in range(0, count, 2)
-    ]  # fmt: skip
+    ]
     began = time.monotonic()
     judged = with_verdicts(rows, in_order([*findings, *findings]))
     summary = summarise(judged, findings)
@@ -112,11 +124,15 @@ def test_many_copies_of_one_log(copies: int, pairs: int) -> None:
     """Each pair of systems of a few; of very many each with the first, which takes no longer."""
     prints = [
         Fingerprint(
-            f"p/{n:04}", Subject("closed", "Acme", f"box{n:04}"), "closed", ("Acme", f"box{n:04}"),
-            ("1", "2"), (_key(n),),
+            f"p/{n:04}",
+            Subject("closed", "Acme", f"box{n:04}"),
+            "closed",
+            ("Acme", f"box{n:04}"),
+            ("1", "2"),
+            (_key(n),),
         )
         for n in range(copies)
-    ]  # fmt: skip
+    ]
     began = time.monotonic()
     found = shared_logs(prints, {})
     assert len(found) == pairs and {f.systems[0][1] for f in found[:2]} == {"box0000"}
@@ -129,6 +145,19 @@ def _key(number: int) -> str:
 
 def _row(number: int) -> Result:
     return Result(
-        "closed", "Acme", f"box{number}", "digits", "digits", "Offline", None, "valid", None, [],
-        None, None, f"p/{number}", 0, key=_key(number),
-    )  # fmt: skip
+        "closed",
+        "Acme",
+        f"box{number}",
+        "digits",
+        "digits",
+        "Offline",
+        None,
+        "valid",
+        None,
+        [],
+        None,
+        None,
+        f"p/{number}",
+        0,
+        key=_key(number),
+    )

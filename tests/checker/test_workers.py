@@ -61,9 +61,11 @@ def test_killing_the_parent_ends_its_workers(method: str, tmp_path: Path) -> Non
     script = tmp_path / "pool.py"
     script.write_text(POOL)
     parent = subprocess.Popen(
-        [sys.executable, "-P", str(script), method], stdout=subprocess.PIPE, text=True,
+        [sys.executable, "-P", str(script), method],
+        stdout=subprocess.PIPE,
+        text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
     assert parent.stdout is not None
     pids = {int(text) for text in parent.stdout.readline().split()}
     try:
@@ -110,9 +112,12 @@ def test_few_file_descriptors(files: int, grow: Grow) -> None:
         "sys.stdout.buffer.write(encode(check(sys.argv[1], Options(jobs=64))))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(tree.root)], capture_output=True, timeout=120, cwd=ROOT,
+        [sys.executable, "-c", code, str(tree.root)],
+        capture_output=True,
+        timeout=120,
+        cwd=ROOT,
         preexec_fn=_limited(resource.RLIMIT_NOFILE, files),
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr.decode()
     assert done.stdout == encode(check(tree.root, Options(jobs=1)))
 
@@ -209,8 +214,12 @@ def test_a_fresh_interpreter_imports_nothing_of_the_current_folder(tmp_path: Pat
     script.mkdir()
     (script / "start.py").write_text(code)
     done = subprocess.run(
-        [sys.executable, str(script / "start.py")], cwd=tmp_path, capture_output=True, text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=60,
-    )  # fmt: skip
+        [sys.executable, str(script / "start.py")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "ran").exists()

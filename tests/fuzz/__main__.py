@@ -85,14 +85,27 @@ def _fuzz(name: str, corpus: Path, seconds: int, seed: int) -> int:
     before = set(crashes.iterdir())
     done = subprocess.run(
         [
-            sys.executable, "-m", "tests.fuzz", "--child", name, "--",
-            f"-max_total_time={seconds}", f"-timeout={SLOWEST_S}", f"-rss_limit_mb={MOST_MIB}",
-            f"-seed={seed % 2**31}", "-max_len=24000", "-print_final_stats=1",
-            f"-artifact_prefix={crashes}/", str(corpus),
+            sys.executable,
+            "-m",
+            "tests.fuzz",
+            "--child",
+            name,
+            "--",
+            f"-max_total_time={seconds}",
+            f"-timeout={SLOWEST_S}",
+            f"-rss_limit_mb={MOST_MIB}",
+            f"-seed={seed % 2**31}",
+            "-max_len=24000",
+            "-print_final_stats=1",
+            f"-artifact_prefix={crashes}/",
+            str(corpus),
         ],
-        capture_output=True, text=True, errors="replace", cwd=ROOT,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
     said = done.stdout + done.stderr
     count = re.search(r"stat::number_of_executed_units:\s*(\d+)", said)
     new = sorted(set(crashes.iterdir()) - before)
@@ -136,10 +149,21 @@ def _coverage(keep: Path, names: list[str]) -> int:
         script, data = Path(folder) / "replay.py", f"{folder}/data"
         script.write_text(code)
         subprocess.run(
-            [sys.executable, "-m", "coverage", "run", f"--data-file={data}",
-             "--include=*/checker/parse/*", str(script), str(keep), *names],
-            cwd=ROOT, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "coverage",
+                "run",
+                f"--data-file={data}",
+                "--include=*/checker/parse/*",
+                str(script),
+                str(keep),
+                *names,
+            ],
+            cwd=ROOT,
+            check=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
         lines = coverage.Coverage(data_file=data)
         lines.load()
         lines.report(skip_empty=True)

@@ -178,18 +178,29 @@ class Check:
         return float(np.median(times))
 
     def _job(
-        self, name: str, benchmark: Benchmark, model: Path, scenario: str, mode: Mode,
+        self,
+        name: str,
+        benchmark: Benchmark,
+        model: Path,
+        scenario: str,
+        mode: Mode,
         options: dict[str, Any],
-    ) -> Job:  # fmt: skip
+    ) -> Job:
         settings = RunSettings(
             benchmark.loadgen_model, scenario, mode, min_duration_ms=int(1000 * self.seconds)
         )
         return Job(name, settings, self.backend, options, str(model), warm_up_s=0.3)
 
     def _accuracy(
-        self, benchmark: Benchmark, name: str, model: Path, dataset: Any, options: dict[str, Any],
-        precision: str, line: Line,
-    ) -> None:  # fmt: skip
+        self,
+        benchmark: Benchmark,
+        name: str,
+        model: Path,
+        dataset: Any,
+        options: dict[str, Any],
+        precision: str,
+        line: Line,
+    ) -> None:
         values = []
         for backend, chosen in ((self.backend, options), ("onnxruntime", {"threads": 1})):
             job = self._job(name, benchmark, model, "Offline", "accuracy", dict(chosen))

@@ -77,9 +77,14 @@ class Loaded:
 
 
 def sweep(
-    rows: Rows, backend: str, options: dict[str, Any], seconds: float,
-    batches: Sequence[int] = BATCHES, streams: Sequence[int] = STREAMS, model: Path | None = None,
-) -> None:  # fmt: skip
+    rows: Rows,
+    backend: str,
+    options: dict[str, Any],
+    seconds: float,
+    batches: Sequence[int] = BATCHES,
+    streams: Sequence[int] = STREAMS,
+    model: Path | None = None,
+) -> None:
     """Batch by streams, FP16, samples pinned; and once in the device's memory."""
     file = model or models.make(models.RESNET)
     most = max(batches)
@@ -90,16 +95,27 @@ def sweep(
             (flow,) = loaded.backend.flows()
             for batch in batches if place == "pinned" else batches[-3:]:
                 rate = rate_of(flow, batch, loaded.count, seconds)
-                rows.add({"samples": place, "streams": str(count), "batch": str(batch),
-                          "samples/s": f"{rate:,.0f}", "power W": _power(),
-                          "SM MHz": _clock()})  # fmt: skip
+                rows.add(
+                    {
+                        "samples": place,
+                        "streams": str(count),
+                        "batch": str(batch),
+                        "samples/s": f"{rate:,.0f}",
+                        "power W": _power(),
+                        "SM MHz": _clock(),
+                    }
+                )
             loaded.backend.close()
 
 
 def libraries(
-    rows: Rows, backend: str, options: dict[str, Any], seconds: float,
-    batch: int = 256, model: Path | None = None,
-) -> None:  # fmt: skip
+    rows: Rows,
+    backend: str,
+    options: dict[str, Any],
+    seconds: float,
+    batch: int = 256,
+    model: Path | None = None,
+) -> None:
     """PyCUDA beside cuda-bindings: the same engine, the same batches."""
     file = model or models.make(models.RESNET)
     for name in LIBRARIES if backend == "tensorrt" else ("host",):
@@ -112,15 +128,27 @@ def libraries(
             continue
         (flow,) = loaded.backend.flows()
         rate = rate_of(flow, batch, batch, seconds)
-        rows.add({"library": name, "batch": str(batch), "samples/s": f"{rate:,.0f}",
-                  "batch 1, us": f"{loaded.single_us(seconds):.1f}", "verdict": "ok"})  # fmt: skip
+        rows.add(
+            {
+                "library": name,
+                "batch": str(batch),
+                "samples/s": f"{rate:,.0f}",
+                "batch 1, us": f"{loaded.single_us(seconds):.1f}",
+                "verdict": "ok",
+            }
+        )
         loaded.backend.close()
 
 
 def onnxruntime(
-    rows: Rows, backend: str, options: dict[str, Any], seconds: float,
-    batch: int = 128, model: Path | None = None, provider: str = "cuda",
-) -> None:  # fmt: skip
+    rows: Rows,
+    backend: str,
+    options: dict[str, Any],
+    seconds: float,
+    batch: int = 128,
+    model: Path | None = None,
+    provider: str = "cuda",
+) -> None:
     """ONNX Runtime on the GPU beside TensorRT: FP32 without TF32, one call after the other."""
     file = model or models.make(models.RESNET)
     feed = {"image": np.random.default_rng(1).random((batch, 3, 224, 224), np.float32)}
@@ -155,9 +183,14 @@ def onnxruntime(
 
 
 def scenarios(
-    rows: Rows, backend: str, options: dict[str, Any], seconds: float, folder: Path,
-    benchmark: str = "tools.bench.models:RESNET", model: Path | None = None,
-) -> None:  # fmt: skip
+    rows: Rows,
+    backend: str,
+    options: dict[str, Any],
+    seconds: float,
+    folder: Path,
+    benchmark: str = "tools.bench.models:RESNET",
+    model: Path | None = None,
+) -> None:
     """LoadGen's four scenarios, FP16; Server at half of Offline's rate."""
     file = model or models.make(models.RESNET)
     name = benchmark.rpartition(":")[2].lower()
@@ -165,10 +198,14 @@ def scenarios(
     for scenario in ("Offline", "Server", "SingleStream", "MultiStream"):
         server = scenario == "Server"
         settings = RunSettings(
-            name, scenario, "performance", min_duration_ms=int(1000 * seconds), min_query_count=1,
+            name,
+            scenario,
+            "performance",
+            min_duration_ms=int(1000 * seconds),
+            min_query_count=1,
             target_latency_ms=15.0 if server else None,
             target_qps=0.5 * offline if server else None,
-        )  # fmt: skip
+        )
         job = Job(
             benchmark,
             settings,
@@ -184,11 +221,14 @@ def scenarios(
             rows.add({"scenario": scenario, "verdict": f"FAILED: {error}"})
             continue
         offline = result.metric or offline if scenario == "Offline" else offline
-        rows.add({
-            "scenario": scenario, "metric": f"{result.metric or 0:,.4g} {result.unit}",
-            "99th percentile, ms": f"{result.detail.get('result_99.00_percentile_latency_ns', 0) / 1e6:.3f}",
-            "verdict": "valid" if result.valid else f"LoadGen: {'; '.join(result.reasons)}",
-        })  # fmt: skip
+        rows.add(
+            {
+                "scenario": scenario,
+                "metric": f"{result.metric or 0:,.4g} {result.unit}",
+                "99th percentile, ms": f"{result.detail.get('result_99.00_percentile_latency_ns', 0) / 1e6:.3f}",
+                "verdict": "valid" if result.valid else f"LoadGen: {'; '.join(result.reasons)}",
+            }
+        )
 
 
 # --- the pipeline alone: no TensorRT -----------------------------------------------------------
@@ -206,10 +246,17 @@ class Stand:
         self.memory, self.passes, self.exact = memory, passes, exact
         self.inputs: tuple[Port, ...] = (Port("x", (None, sample_bytes), "uint8"),)
         self.plan = EnginePlan(
-            inputs=self.inputs, outputs=(Port("y", (None, 1), "float32"),),
-            profiles=(Profile(1, batch, batch),), fixed_batch=None, longest=1, whole=False,
-            precision="fp32", tf32=False, workspace_mib=0, optimization_level=0,
-        )  # fmt: skip
+            inputs=self.inputs,
+            outputs=(Port("y", (None, 1), "float32"),),
+            profiles=(Profile(1, batch, batch),),
+            fixed_batch=None,
+            longest=1,
+            whole=False,
+            precision="fp32",
+            tf32=False,
+            workspace_mib=0,
+            optimization_level=0,
+        )
         self.scratch_bytes = batch * sample_bytes
 
     def execution(self, profile: int, stream: Any, scratch: int) -> StandExecution:
@@ -238,9 +285,13 @@ class StandExecution:
 
 
 def pipeline(
-    rows: Rows, libraries: Sequence[str], seconds: float, batch: int = 128,
-    sample_bytes: int = 150_528, passes: int = 40,
-) -> None:  # fmt: skip
+    rows: Rows,
+    libraries: Sequence[str],
+    seconds: float,
+    batch: int = 128,
+    sample_bytes: int = 150_528,
+    passes: int = 40,
+) -> None:
     """Copies alone, execution alone, and both through a flow, for neighbouring and scattered rows."""
     for name in libraries:
         try:

@@ -45,8 +45,10 @@ def test_out_of_time_is_said(tmp_path: Path) -> None:
     told = kept(place)
     assert {row["verdict"] for row in told} == {"not run: out of time"}
     assert [(row["benchmark"], row["precision"]) for row in told][:3] == [
-        ("digits", "fp32"), ("digits", "fp16"), ("digits", "int8")
-    ]  # fmt: skip
+        ("digits", "fp32"),
+        ("digits", "fp16"),
+        ("digits", "int8"),
+    ]
     assert ("digits", "bf16") in [(row["benchmark"], row["precision"]) for row in told]
 
 
@@ -60,9 +62,13 @@ def test_the_parts_on_a_played_tensorrt(tmp_path: Path) -> None:
     parts.sweep(rows("sweep"), FAKE, options, 0.01, (1, 4), (1, 2), tiny)
     swept = kept(tmp_path / "sweep.jsonl")
     assert [(r["samples"], r["streams"], r["batch"]) for r in swept] == [
-        ("pinned", "1", "1"), ("pinned", "1", "4"), ("pinned", "2", "1"), ("pinned", "2", "4"),
-        ("device", "2", "1"), ("device", "2", "4"),
-    ]  # fmt: skip
+        ("pinned", "1", "1"),
+        ("pinned", "1", "4"),
+        ("pinned", "2", "1"),
+        ("pinned", "2", "4"),
+        ("device", "2", "1"),
+        ("device", "2", "4"),
+    ]
     assert all(float(row["samples/s"].replace(",", "")) > 0 for row in swept)
     parts.libraries(rows("libraries"), FAKE, options, 0.01, 4, tiny)
     (row,) = kept(tmp_path / "libraries.jsonl")

@@ -370,11 +370,22 @@ def hostile(text: str) -> Report:
         limits=Limits(target_latency_ns=5, percentile=99.0),
         runs=[
             RunFacts(
-                text, text, text, 1.0, text, text, text, text, 1, {text: 1.0, "99.00": 4.0}, {}, {},
+                text,
+                text,
+                text,
+                1.0,
+                text,
+                text,
+                text,
+                text,
+                1,
+                {text: 1.0, "99.00": 4.0},
+                {},
+                {},
                 {text: text},
             )
         ],
-    )  # fmt: skip
+    )
     subject = Subject(text, text, text, text, text)
     findings = [
         Finding(text, text, "error", text, text, 1, text, subject, text, text, text,
@@ -426,19 +437,31 @@ def whole_round(count: int = 2000) -> Report:
         if invalid:
             findings.append(
                 Finding(
-                    "P104", "min-query-count", "error",
+                    "P104",
+                    "min-query-count",
+                    "error",
                     "run issued 1000 queries; the round asks for 270,336",
-                    f"{made.path}/performance/run_1/mlperf_log_detail.txt", 17, None,
-                    subject, 1000, 270336,
+                    f"{made.path}/performance/run_1/mlperf_log_detail.txt",
+                    17,
+                    None,
+                    subject,
+                    1000,
+                    270336,
                 )
-            )  # fmt: skip
+            )
         if n % 2:
             findings.append(
                 Finding(
-                    "D101", "known-fields", "warning", "field is unknown",
-                    f"{made.division}/{submitter}/systems/{system}.json", 3, "/x", subject,
+                    "D101",
+                    "known-fields",
+                    "warning",
+                    "field is unknown",
+                    f"{made.division}/{submitter}/systems/{system}.json",
+                    3,
+                    "/x",
+                    subject,
                 )
-            )  # fmt: skip
+            )
     return report(results, findings, rules=RULES)
 
 

@@ -56,13 +56,27 @@ def _answer(folder: Path, file: Path, *options: str) -> Any:
     assert CHROMIUM is not None
     done = subprocess.run(
         [
-            CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
-            "--no-first-run", "--disable-background-networking", "--disable-component-update",
-            "--disable-sync", f"--user-data-dir={folder / 'profile'}", "--window-size=1700,1000",
-            "--virtual-time-budget=20000", *options, "--dump-dom", file.as_uri(),
+            CHROMIUM,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            f"--user-data-dir={folder / 'profile'}",
+            "--window-size=1700,1000",
+            "--virtual-time-budget=20000",
+            *options,
+            "--dump-dom",
+            file.as_uri(),
         ],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     title = re.search(r"<title>(.*?)</title>", done.stdout, re.DOTALL)
     assert title and title.group(1), done.stderr[-2000:]
     answer = json.loads(html.unescape(title.group(1)))
@@ -314,13 +328,25 @@ def test_its_own_policy_lets_it_work(tmp_path: Path) -> None:
     assert CHROMIUM is not None
     done = subprocess.run(
         [
-            CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
-            "--no-first-run", "--disable-background-networking", "--disable-component-update",
-            "--disable-sync", "--enable-logging=stderr", f"--user-data-dir={tmp_path / 'profile'}",
-            "--dump-dom", file.as_uri(),
+            CHROMIUM,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--enable-logging=stderr",
+            f"--user-data-dir={tmp_path / 'profile'}",
+            "--dump-dom",
+            file.as_uri(),
         ],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert '<th scope="col"><button' in done.stdout
     assert "CONSOLE" not in done.stderr, done.stderr[-2000:]
 

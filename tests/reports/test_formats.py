@@ -174,8 +174,11 @@ def test_csv_has_each_valid_result_and_its_power() -> None:
 
 
 def test_csv_accuracy_text() -> None:
-    scores = [AccuracyScore("ROUGE1", 44.5439), AccuracyScore("GEN_LEN", 8178793.0),
-              AccuracyScore("TOKENS_PER_SAMPLE", 283.0)]  # fmt: skip
+    scores = [
+        AccuracyScore("ROUGE1", 44.5439),
+        AccuracyScore("GEN_LEN", 8178793.0),
+        AccuracyScore("TOKENS_PER_SAMPLE", 283.0),
+    ]
     assert to_csv.accuracy_text(scores) == (
         "ROUGE1: 44.5439  GEN_LEN: 8178793  TOKENS_PER_SAMPLE: 283.0"
     )

@@ -153,8 +153,12 @@ def test_markdown_has_no_foreign_markup(text: str) -> None:
 def test_xml_is_well_formed(text: str) -> None:
     root = ET.fromstring(render(text, "junit"))
     assert {element.tag for element in root.iter()} <= {
-        "testsuites", "testsuite", "testcase", "failure", "system-out",
-    }  # fmt: skip
+        "testsuites",
+        "testsuite",
+        "testcase",
+        "failure",
+        "system-out",
+    }
 
 
 @TEXTS

@@ -130,8 +130,12 @@ def test_numbers_agree(name: str) -> None:
 
     # A result's figure in the table is that of its details, and its errors are listed there.
     details = dict(
-        re.findall(r'<details class="result[^>]* id="([^"]+)".*?>(.*?)(?=<details|</section>)', page, re.DOTALL)
-    )  # fmt: skip
+        re.findall(
+            r'<details class="result[^>]* id="([^"]+)".*?>(.*?)(?=<details|</section>)',
+            page,
+            re.DOTALL,
+        )
+    )
     links = re.findall(r'<a class="st \w+" href="#([^"]+)"', _section(page, "results"))
     assert len(details) == len(links) == len(results)
     for anchor, row in zip(links, results, strict=True):

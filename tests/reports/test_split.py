@@ -98,9 +98,15 @@ def test_a_round_on_two_screens() -> None:
         for severity in ("error", "warning")
     ]
     loose = [
-        Finding("D9", "system", "warning", "m", subject=msgspec.structs.replace(f.subject, system="gone"))
+        Finding(
+            "D9",
+            "system",
+            "warning",
+            "m",
+            subject=msgspec.structs.replace(f.subject, system="gone"),
+        )
         for f in whole.findings[:7]
-    ]  # fmt: skip
+    ]
     findings = [*whole.findings, *more, *loose]
     full = report(whole.results, findings, rules=whole.rules, not_checked=["x" * 400] * 30)
     for width in (60, 100):
@@ -112,8 +118,12 @@ def test_a_round_on_two_screens() -> None:
     for shown in _Page(full, None).tallies["submitter"]:
         mine = tallies[shown.name]
         assert (mine.valid, mine.invalid, mine.error, mine.warning, mine.note) == (
-            shown.valid, shown.invalid, shown.error, shown.warning, shown.note,
-        )  # fmt: skip
+            shown.valid,
+            shown.invalid,
+            shown.error,
+            shown.warning,
+            shown.note,
+        )
     assert len(str(reports.render(full, "terminal", verbose=True)).splitlines()) > 1500
 
 

@@ -111,9 +111,14 @@ def test_an_accuracy_run_under_loadgen(name: str, tmp_path: Path) -> None:
 def test_the_gate_stops_the_all_int8_detector(tmp_path: Path) -> None:
     gate = load_round("demo").benchmarks["scenes"].accuracy[0].bound
     plan = plan_with(
-        "scenes", tmp_path / "tree", scenarios=("Offline",), system="box", precision="int8-all", gate=gate,
+        "scenes",
+        tmp_path / "tree",
+        scenarios=("Offline",),
+        system="box",
+        precision="int8-all",
+        gate=gate,
         backend_options={"spinning": False},
-    )  # fmt: skip
+    )
     (outcome,) = run_benchmark(plan)
     assert outcome.status == "gate-missed" and outcome.score is not None
     assert outcome.score.line == f"mAP={outcome.score.value:.3f}%"
@@ -194,9 +199,17 @@ class Chain:
 
 def decode(chain: Chain, count: int, **more: Any) -> list[list[int]]:
     decoding = Decoding(
-        source="source", token="token", token_rank=1, encoder=("mark",),
-        decoder_inputs=("token", "mark"), decoder_outputs=("scores",), start=1, end=2, pad=0, **more,
-    )  # fmt: skip
+        source="source",
+        token="token",
+        token_rank=1,
+        encoder=("mark",),
+        decoder_inputs=("token", "mark"),
+        decoder_outputs=("scores",),
+        start=1,
+        end=2,
+        pad=0,
+        **more,
+    )
     feed = {"source": np.ones((count, 3), np.int64)}
     indices = range(5, 5 + count)
     graphs = {"encoder": lambda feed, places: [np.asarray(places)], "decoder": chain}
@@ -206,10 +219,14 @@ def decode(chain: Chain, count: int, **more: Any) -> list[list[int]]:
 
 def test_decoding_greedy_and_with_a_beam() -> None:
     # 3 is likelier first, but leads nowhere; 4 and then the end is the likeliest sentence.
-    chain = Chain({
-        1: [0, 0, 0, 0.6, 0.4, 0], 3: [0, 0, 0.35, 0, 0.3, 0.35], 4: [0, 0, 0.9, 0, 0, 0.1],
-        5: [0, 0, 1, 0, 0, 0],
-    })  # fmt: skip
+    chain = Chain(
+        {
+            1: [0, 0, 0, 0.6, 0.4, 0],
+            3: [0, 0, 0.35, 0, 0.3, 0.35],
+            4: [0, 0, 0.9, 0, 0, 0.1],
+            5: [0, 0, 1, 0, 0, 0],
+        }
+    )
     assert decode(chain, 2) == [[3], [3]]
     assert decode(chain, 2, beam=3) == [[4], [4]]
     endless = Chain({1: [0, 0, 0, 1, 0, 0], 3: [0, 0, 0, 1, 0, 0]})

@@ -154,15 +154,23 @@ def both_runs(
     runs = {}
     for mode in ("accuracy", "performance"):
         settings = RunSettings(
-            benchmark.loadgen_model, scenario, cast(Any, mode), min_duration_ms=1000,
+            benchmark.loadgen_model,
+            scenario,
+            cast(Any, mode),
+            min_duration_ms=1000,
             min_query_count=more.get("min_query_count", 64),
             target_qps=50 if scenario == "Server" else None,
             target_latency_ms=5000 if scenario == "Server" else None,
-        )  # fmt: skip
+        )
         job = Job(
-            name, settings, backend_options=OPTIONS, model=str(model), data=str(data),
-            warm_up_s=0.1, performance_sample_count=more.get("held"),
-        )  # fmt: skip
+            name,
+            settings,
+            backend_options=OPTIONS,
+            model=str(model),
+            data=str(data),
+            warm_up_s=0.1,
+            performance_sample_count=more.get("held"),
+        )
         runs[mode] = measure(job, folder / f"{name}-{mode}")
     accuracy, performance = runs["accuracy"], runs["performance"]
     assert accuracy.valid, accuracy.reasons
@@ -414,10 +422,17 @@ def test_a_file_beside_the_model_describes_its_preprocessing(
         "blue; NCHW, BGR, float32; label offset 0"
     )
     plan = plan_with(
-        "resnet50", tmp_path / "tree", scenarios=("Offline",), backend_options=OPTIONS, model=model,
-        data=imagenet, gate=75.0, min_duration_ms=300, early_stop=False,
+        "resnet50",
+        tmp_path / "tree",
+        scenarios=("Offline",),
+        backend_options=OPTIONS,
+        model=model,
+        data=imagenet,
+        gate=75.0,
+        min_duration_ms=300,
+        early_stop=False,
         user_conf="*.Offline.min_query_count = 100\n",
-    )  # fmt: skip
+    )
     (outcome,) = run_benchmark(plan)
     assert outcome.score is not None and outcome.score.value == 75  # two of eight are mislabelled
     assert outcome.path is not None
@@ -450,11 +465,18 @@ def test_an_offline_run_of_loadgen_s_24576_samples_is_valid_and_foreseen(
     forecast = Forecast()
     model = models.classifier(tmp_path / "m.onnx", LABELS, COLOURS - MEANS)
     (outcome,) = assay.run(
-        "resnet50", out=tmp_path / "tree", scenarios=["Offline"], system="box", data=imagenet,
-        target_qps=20, min_duration=4, backend="tests.runner.cheats:Sleeps",
-        backend_options={"seconds": 0.008}, model=model,
+        "resnet50",
+        out=tmp_path / "tree",
+        scenarios=["Offline"],
+        system="box",
+        data=imagenet,
+        target_qps=20,
+        min_duration=4,
+        backend="tests.runner.cheats:Sleeps",
+        backend_options={"seconds": 0.008},
+        model=model,
         progress=forecast,
-    )  # fmt: skip
+    )
     assert outcome.status == "valid", outcome.message
     assert outcome.performance_run is not None and outcome.metric is not None
     assert outcome.performance_run.samples == 24_576

@@ -160,9 +160,12 @@ def test_wmt_with_sentencepiece(tmp_path: Path) -> None:
     (tmp_path / "newstest2014.en").write_text("\n".join(sources) + "\n")
     (tmp_path / "newstest2014.de").write_text("\n".join(sources) + "\n")
     library.SentencePieceTrainer.train(
-        input=str(tmp_path / "newstest2014.en"), model_prefix=str(tmp_path / "both"),
-        vocab_size=60, minloglevel=9, hard_vocab_limit=False,
-    )  # fmt: skip
+        input=str(tmp_path / "newstest2014.en"),
+        model_prefix=str(tmp_path / "both"),
+        vocab_size=60,
+        minloglevel=9,
+        hard_vocab_limit=False,
+    )
     corpus = find_corpus(tmp_path)
     assert corpus.tokenize == "13a"
     numbers = corpus.source.encode_text(sources[7])

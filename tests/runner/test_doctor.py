@@ -208,8 +208,9 @@ def test_a_gpu_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         assert line in text
     assert found.usable("tensorrt") and found.usable("onnxruntime")
-    ready = {(r.benchmark, r.precision) for r in found.benchmarks
-             if r.backend == "tensorrt" and r.ready}  # fmt: skip
+    ready = {
+        (r.benchmark, r.precision) for r in found.benchmarks if r.backend == "tensorrt" and r.ready
+    }
     assert {("digits", "fp32"), ("digits", "fp16"), ("digits", "int8")} <= ready
 
 

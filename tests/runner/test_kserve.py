@@ -87,14 +87,23 @@ def healthy() -> Iterator[str]:
 
 def _job(scenario: str, mode: Mode, *urls: str, workers: int = 4, **options: Any) -> Job:
     settings = RunSettings(
-        "digits", scenario, mode, min_duration_ms=400, load=0.2,
+        "digits",
+        scenario,
+        mode,
+        min_duration_ms=400,
+        load=0.2,
         target_latency_ms=1000.0 if scenario == "Server" else None,
-    )  # fmt: skip
+    )
     return Job(
-        "digits", settings=settings, backend="kserve", workers=workers, warm_up_s=0.05, early_stop=False,
+        "digits",
+        settings=settings,
+        backend="kserve",
+        workers=workers,
+        warm_up_s=0.05,
+        early_stop=False,
         batch_size={"Server": 1, "Offline": 2}.get(scenario),
         backend_options={"url": list(urls), **options},
-    )  # fmt: skip
+    )
 
 
 def _answers(result: Measurement) -> Mapping[int, str]:
@@ -129,9 +138,12 @@ def test_every_scenario(scenario: str, healthy: str, tmp_path: Path) -> None:
 def local_answers(tmp_path_factory: pytest.TempPathFactory) -> Mapping[int, str]:
     settings = RunSettings("digits", "Offline", "accuracy", min_duration_ms=400)
     job = Job(
-        "digits", settings=settings, warm_up_s=0.05, model=str(DIGITS.models["fp32"]),
+        "digits",
+        settings=settings,
+        warm_up_s=0.05,
+        model=str(DIGITS.models["fp32"]),
         backend_options={"threads": 1, "spinning": False},
-    )  # fmt: skip
+    )
     return _answers(measure(job, tmp_path_factory.mktemp("local") / "run"))
 
 
@@ -304,9 +316,13 @@ def test_description_of_a_network_division() -> None:
     """Every field that the round asks for, with words where only the submitter can know."""
     options = {"url": ["grpc://10.0.0.1:8001", "grpc://10.0.0.2:8001"]}
     told = describe_system(
-        system_name="cluster", submitter="Acme", division="network", framework="KServe v2",
-        remote=True, network=network_fields(options, 16),
-    )  # fmt: skip
+        system_name="cluster",
+        submitter="Acme",
+        division="network",
+        framework="KServe v2",
+        remote=True,
+        network=network_fields(options, 16),
+    )
     asked = load_round("v6.1").system_description
     assert {*asked.required, *asked.network} <= set(told)
     assert told["number_connections"] == "32" and "gRPC" in told["network_protocol"]

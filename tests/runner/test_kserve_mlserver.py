@@ -83,13 +83,23 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 def _job(scenario: str, mode: Mode, url: str, **options: Any) -> Job:
     settings = RunSettings(
-        "digits", scenario, mode, min_duration_ms=700, load=0.2,
+        "digits",
+        scenario,
+        mode,
+        min_duration_ms=700,
+        load=0.2,
         target_latency_ms=1000.0 if scenario == "Server" else None,
-    )  # fmt: skip
+    )
     return Job(
-        "digits", settings=settings, backend="kserve", workers=4, warm_up_s=0.1, early_stop=False,
-        batch_size=1 if scenario == "Server" else 8, backend_options={"url": url, **options},
-    )  # fmt: skip
+        "digits",
+        settings=settings,
+        backend="kserve",
+        workers=4,
+        warm_up_s=0.1,
+        early_stop=False,
+        batch_size=1 if scenario == "Server" else 8,
+        backend_options={"url": url, **options},
+    )
 
 
 @pytest.mark.parametrize("kind", ["http", "grpc"])
@@ -110,9 +120,11 @@ def test_accuracy_is_the_local_backends(
         return {e["qsl_idx"]: e["data"] for e in json.loads((folder / ACCURACY).read_text())}
 
     local = Job(
-        "digits", settings=RunSettings("digits", scenario, "accuracy"), warm_up_s=0.05,
+        "digits",
+        settings=RunSettings("digits", scenario, "accuracy"),
+        warm_up_s=0.05,
         model=str(DIGITS.models["fp32"]),
-    )  # fmt: skip
+    )
     there = answers(_job(scenario, "accuracy", urls[kind]), "there")
     assert there == answers(local, "here") and len(there) == 500
 
@@ -126,9 +138,15 @@ def test_the_server_is_killed_in_the_middle(kind: str, tmp_path: Path) -> None:
         "digits", "Server", min_duration_ms=8000, target_latency_ms=1000.0, load=0.2
     )
     job = Job(
-        "digits", settings=settings, backend="kserve", workers=4, warm_up_s=0.1, early_stop=False,
-        batch_size=1, backend_options={"url": urls[kind], "timeout": 5.0},
-    )  # fmt: skip
+        "digits",
+        settings=settings,
+        backend="kserve",
+        workers=4,
+        warm_up_s=0.1,
+        early_stop=False,
+        batch_size=1,
+        backend_options={"url": urls[kind], "timeout": 5.0},
+    )
 
     class Killer:
         def on_event(self, event: Any) -> None:

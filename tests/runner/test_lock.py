@@ -23,8 +23,11 @@ def test_another_run_is_refused_until_the_first_has_ended(tmp_path: Path) -> Non
     root = Path(__file__).parents[2]
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(out)],
-        cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    ) as first:  # fmt: skip
+        cwd=root,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as first:
         assert first.stdout is not None and first.stdout.readline() == "held\n"
         with pytest.raises(OutputError, match=rf"another run .*process {first.pid}, since"):
             locked(out).__enter__()

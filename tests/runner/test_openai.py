@@ -34,9 +34,14 @@ def run(
 ) -> Measurement:
     workers, early = options.pop("workers", 64), options.pop("early_stop", True)
     job = Job(
-        name, how, backend="openai", backend_options={"url": url, **options}, workers=workers,
-        warm_up_s=0.1, early_stop=early,
-    )  # fmt: skip
+        name,
+        how,
+        backend="openai",
+        backend_options={"url": url, **options},
+        workers=workers,
+        warm_up_s=0.1,
+        early_stop=early,
+    )
     return measure(job, folder)
 
 
@@ -215,9 +220,13 @@ def test_parameters_that_a_server_refuses() -> None:
         assert "by the tokenizer" in backend.framework
         body = json.loads(backend.request(3))
     assert body == {
-        "model": "scripted", "prompt": "23 tokens of sample 3", "max_tokens": 64, "stream": True,
-        "stream_options": {"include_usage": True}, "temperature": 0,
-    }  # fmt: skip
+        "model": "scripted",
+        "prompt": "23 tokens of sample 3",
+        "max_tokens": 64,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "temperature": 0,
+    }
 
 
 def test_urls() -> None:

@@ -32,9 +32,12 @@ def test_the_page_s_examples_run(tmp_path: Path) -> None:
         arguments = shlex.split(command.replace("--out tree", f"--out tree{number}"))
         done = subprocess.run(
             [sys.executable, "-P", "-m", "assay", *arguments, "--min-duration", "0.4"],
-            cwd=tmp_path, capture_output=True, text=True, timeout=120,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
+        )
         assert done.returncode == 0, done.stderr
         assert "Offline      valid" in done.stdout
     assert "points Offline" in done.stdout and "acc 100" in done.stdout

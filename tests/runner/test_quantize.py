@@ -32,8 +32,11 @@ def test_the_whole_model_in_int8(tmp_path: Path) -> None:
         onnx.numpy_helper.to_array(w) for w in graph.initializer if "zero_point" in w.name
     ]
     assert zero_points and all((z == 0).all() for z in zero_points if z.dtype == "int8")
-    assert any(onnx.numpy_helper.to_array(w).ndim == 1 and len(onnx.numpy_helper.to_array(w)) > 1
-               for w in graph.initializer if w.name.endswith("_scale"))  # fmt: skip
+    assert any(
+        onnx.numpy_helper.to_array(w).ndim == 1 and len(onnx.numpy_helper.to_array(w)) > 1
+        for w in graph.initializer
+        if w.name.endswith("_scale")
+    )
     text = made.text(95.634, "demo")
     assert "met by" in text and "ranges from 40 samples" in text
     assert "missed by" in made.text(100.0, "demo")

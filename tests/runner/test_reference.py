@@ -219,9 +219,13 @@ def test_only_our_own_guesses_are_made_again() -> None:
 
 def test_the_forecast_counts_the_samples_that_loadgen_asks_for(tmp_path: Path) -> None:
     resnet = plan_with(
-        "resnet50", tmp_path, scenarios=("Offline",), backend="dummy", target_qps=20,
+        "resnet50",
+        tmp_path,
+        scenarios=("Offline",),
+        backend="dummy",
+        target_qps=20,
         min_duration_ms=4000,
-    )  # fmt: skip
+    )
     assert "24,576 samples or more in Offline" in foresee(resnet)
     assert "samples or more" not in foresee(changed(resnet, benchmark="digits"))
     slow = plan(tmp_path, scenarios=("Server",), target_qps=1.0, min_query_count=300)

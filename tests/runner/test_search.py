@@ -235,9 +235,12 @@ def test_the_announced_time_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_what_is_searched_must_not_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SettingsError, match="Delete the line"):
         search_with(
-            Machine(), "Server", tmp_path / "log.jsonl", monkeypatch,
+            Machine(),
+            "Server",
+            tmp_path / "log.jsonl",
+            monkeypatch,
             user_conf="digits.Server.target_qps = 5\n",
-        )  # fmt: skip
+        )
     own = "# mine\n*.*.min_duration = 600000\n*.Server.coalesce_queries = 0\n"
     search_with(Machine(), "Server", tmp_path / "log.jsonl", monkeypatch, user_conf=own)
     for bad in ({"probe_s": 0.0}, {"tolerance": 0.0}, {"margin": 0.9}):
@@ -290,10 +293,15 @@ def test_cost_and_steps_down() -> None:
 
 def test_a_search_on_a_real_run_writes_its_user_conf(tmp_path: Path) -> None:
     wanted = plan(
-        tmp_path / "tree", scenarios=("Server",), backend="tests.runner.cheats:Honest",
-        max_batch=1, search=Search(probe_s=0.3, tolerance=0.9, margin=0.2), min_duration_ms=400, share=0.4,
+        tmp_path / "tree",
+        scenarios=("Server",),
+        backend="tests.runner.cheats:Honest",
+        max_batch=1,
+        search=Search(probe_s=0.3, tolerance=0.9, margin=0.2),
+        min_duration_ms=400,
+        share=0.4,
         target_latency_ms=50.0,
-    )  # fmt: skip
+    )
     (outcome,) = run_benchmark(wanted)
     if outcome.status == "failed":
         assert "machine disturbed" in outcome.message

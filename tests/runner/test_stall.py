@@ -59,11 +59,19 @@ def test_a_warm_up_that_hangs(scenario: str, tmp_path: Path) -> None:
 def test_a_compliance_test_that_hangs(scenario: str, tmp_path: Path) -> None:
     out = tmp_path / "tree"
     plan = plan_with(
-        "digits", out, scenarios=(scenario,), round="demo", system="box", min_duration_ms=500,
-        target_latency_ms=1000.0, share=0.1, compliance=True, stall_timeout_s=3.0,
+        "digits",
+        out,
+        scenarios=(scenario,),
+        round="demo",
+        system="box",
+        min_duration_ms=500,
+        target_latency_ms=1000.0,
+        share=0.1,
+        compliance=True,
+        stall_timeout_s=3.0,
         backend="tests.runner.broken:HangsLater",
         backend_options={"counter": str(tmp_path / "counter")},
-    )  # fmt: skip
+    )
     began = time.monotonic()
     (outcome,) = run_benchmark(plan)
     assert time.monotonic() - began < 40

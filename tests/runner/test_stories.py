@@ -84,9 +84,10 @@ def test_streamed_and_whole_answers_agree(url: str) -> None:
         assert (text, choice["token_ids"]) == (stories.references[3], wanted)
         assert choice["finish_reason"] == "stop"
         assert whole["usage"] == {
-            "prompt_tokens": len(ids), "completion_tokens": len(wanted),
+            "prompt_tokens": len(ids),
+            "completion_tokens": len(wanted),
             "total_tokens": len(ids) + len(wanted),
-        }  # fmt: skip
+        }
         parts = events(ask(url, path, {**body, **streamed})[1])
         assert parts.pop()["usage"] == whole["usage"]
         pieces = [part["choices"][0] for part in parts]
@@ -136,21 +137,34 @@ def test_a_measurement_that_the_checker_accepts(tmp_path: Path) -> None:
 
     tree = tmp_path / "tree"
     code = main(
-        ["run", "--benchmark", "stories", "--scenario", "Offline", "--compliance", "--out", str(tree),
-         "--no-progress", "--min-duration", "2"]
-    )  # fmt: skip
+        [
+            "run",
+            "--benchmark",
+            "stories",
+            "--scenario",
+            "Offline",
+            "--compliance",
+            "--out",
+            str(tree),
+            "--no-progress",
+            "--min-duration",
+            "2",
+        ]
+    )
     assert code == 0
     report = assay.check(tree, round="demo")
     # The other scenarios were not asked for.
     assert [(finding.rule, finding.severity) for finding in report.findings] == [
-        ("S116", "error"), ("S117", "error"),
-    ]  # fmt: skip
+        ("S116", "error"),
+        ("S117", "error"),
+    ]
     (result,) = report.results
     assert result.metric is not None
     assert result.metric.name == "result_tokens_per_second"
     assert [(a.metric, a.value) for a in result.accuracy] == [
-        ("exact_match", 100.0), ("TOKENS_PER_SAMPLE", 48.802),
-    ]  # fmt: skip
+        ("exact_match", 100.0),
+        ("TOKENS_PER_SAMPLE", 48.802),
+    ]
     (folder,) = tree.glob("closed/Assay/results/*/stories/Offline")
     # LoadGen logs first tokens in the latency scenarios only.
     assert (folder / "TEST06" / "verify_accuracy.txt").read_text("utf-8") == (

@@ -284,9 +284,14 @@ def test_the_options_of_onnx_runtime() -> None:
 @pytest.mark.parametrize(("scenario", "options"), [("Offline", {}), ("Server", {"threads": 1})])
 def test_two_workers_under_loadgen(scenario: str, options: Any, tmp_path: Path) -> None:
     base: Job = job(
-        scenario, "accuracy", backend="onnxruntime", backend_options={"spinning": False, **options},
-        model=str(DIGITS.models["fp32"]), workers=2, batch_deadline_us=200.0,
-    )  # fmt: skip
+        scenario,
+        "accuracy",
+        backend="onnxruntime",
+        backend_options={"spinning": False, **options},
+        model=str(DIGITS.models["fp32"]),
+        workers=2,
+        batch_deadline_us=200.0,
+    )
     result = measure(base, tmp_path / "run")
     assert result.valid
     score = DIGITS.score(result.folder / "mlperf_log_accuracy.json", Digits())

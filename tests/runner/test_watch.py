@@ -69,11 +69,17 @@ def test_a_hopeless_server_run_ends_early(tmp_path: Path) -> None:
 def test_a_hopeless_rate_of_the_users_is_an_invalid_outcome(tmp_path: Path) -> None:
     (outcome,) = run_benchmark(
         plan_with(
-            "digits", tmp_path / "tree", scenarios=("Server",), backend="tests.runner.cheats:Honest",
-            system="box", min_duration_ms=60_000, target_latency_ms=50.0, target_qps=8000.0,
+            "digits",
+            tmp_path / "tree",
+            scenarios=("Server",),
+            backend="tests.runner.cheats:Honest",
+            system="box",
+            min_duration_ms=60_000,
+            target_latency_ms=50.0,
+            target_qps=8000.0,
             max_batch=1,
         )
-    )  # fmt: skip
+    )
     assert outcome.status == "invalid" and "ended early" in outcome.message
     assert outcome.score is not None and outcome.metric is None
     assert not (tmp_path / "tree").exists()

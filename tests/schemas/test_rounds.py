@@ -81,8 +81,15 @@ def test_groups_cite_their_source(name: str) -> None:
     head = text[: text.index("\nname")]
     for kind in ("checker", "mlperf.conf", "compliance", "rules", "submission rules"):
         assert re.search(rf"^#   {re.escape(kind)}: .*@[0-9a-f]{{7,}}", head, re.MULTILINE), kind
-    for table in ("seeds", "accuracy_log", "layout", "system_description", "measurements",
-                  "aliases", "accuracy_metrics"):  # fmt: skip
+    for table in (
+        "seeds",
+        "accuracy_log",
+        "layout",
+        "system_description",
+        "measurements",
+        "aliases",
+        "accuracy_metrics",
+    ):
         after = text[text.index(f"\n[{table}]\n") + 1 :].splitlines()[1:4]
         assert any("Source:" in line or "Source" in line for line in after), table
 
@@ -400,8 +407,13 @@ def test_latency_bounds_and_counts_of_the_first_round() -> None:
     round_ = load_round("v0.5")
     server = {n: b.scenarios["Server"] for n, b in round_.benchmarks.items()}
     bounds = {n: s.target_latency_ns for n, s in server.items()}
-    assert bounds == {"mobilenet": 10_000_000, "resnet": 15_000_000, "ssd-small": 10_000_000,
-                      "ssd-large": 100_000_000, "gnmt": 250_000_000}  # fmt: skip
+    assert bounds == {
+        "mobilenet": 10_000_000,
+        "resnet": 15_000_000,
+        "ssd-small": 10_000_000,
+        "ssd-large": 100_000_000,
+        "gnmt": 250_000_000,
+    }
     assert {n: s.percentile for n, s in server.items() if s.percentile != 0.99} == {"gnmt": 0.97}
     assert {s.runs for s in server.values()} == {5}
     assert {n: s.min_query_count for n, s in server.items() if n != "gnmt"} == dict.fromkeys(

@@ -52,13 +52,33 @@ def url(folder: Path) -> Iterator[str]:
     log = (folder.parent / "vllm.log").open("wb")
     process = subprocess.Popen(
         [
-            VLLM, "serve", str(folder.parent / "model"), "--load-format", "dummy", "--enforce-eager",
-            "--dtype", "float32", "--max-model-len", str(LONGEST), "--host", "127.0.0.1",
-            "--port", str(port), "--served-model-name", NAME,
+            VLLM,
+            "serve",
+            str(folder.parent / "model"),
+            "--load-format",
+            "dummy",
+            "--enforce-eager",
+            "--dtype",
+            "float32",
+            "--max-model-len",
+            str(LONGEST),
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+            "--served-model-name",
+            NAME,
         ],
-        stdout=log, stderr=subprocess.STDOUT, cwd=folder.parent,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "1"},
-    )  # fmt: skip
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        cwd=folder.parent,
+        env={
+            **os.environ,
+            "HF_HUB_OFFLINE": "1",
+            "VLLM_NO_USAGE_STATS": "1",
+            "VLLM_CPU_KVCACHE_SPACE": "1",
+        },
+    )
     address = f"http://127.0.0.1:{port}"
     try:
         end = time.monotonic() + START_S
@@ -89,13 +109,24 @@ def test_runs(scenario: str, mode: str, url: str, folder: Path, tmp_path: Path) 
         {"ttft_ms": 30_000.0, "tpot_ms": 5000.0, "target_qps": 4.0} if scenario == "Server" else {}
     )
     settings = RunSettings(
-        "llama3_1-8b", scenario, mode, min_duration_ms=2000, min_query_count=40,  # type: ignore[arg-type]
-        token_latencies=True, equal_issue=True, **server,  # type: ignore[arg-type]
-    )  # fmt: skip
+        "llama3_1-8b",
+        scenario,
+        mode,
+        min_duration_ms=2000,
+        min_query_count=40,  # type: ignore[arg-type]
+        token_latencies=True,
+        equal_issue=True,
+        **server,  # type: ignore[arg-type]
+    )
     job = Job(
-        "tests.vllm.test_vllm:TINY", settings, backend="openai", backend_options={"url": url},
-        data=str(folder), workers=16, early_stop=False,
-    )  # fmt: skip
+        "tests.vllm.test_vllm:TINY",
+        settings,
+        backend="openai",
+        backend_options={"url": url},
+        data=str(folder),
+        workers=16,
+        early_stop=False,
+    )
     found = measure(job, tmp_path / "run")
     assert not [reason for reason in found.reasons if reason.startswith("LoadGen error")]
     assert "tokens counted by the server" in found.framework

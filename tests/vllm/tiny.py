@@ -19,9 +19,10 @@ def make_model(folder: Path) -> Path:
     tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = library.decoders.ByteLevel()
     trainer = library.trainers.BpeTrainer(
-        vocab_size=512, special_tokens=["<unk>", "<s>", "</s>"],
+        vocab_size=512,
+        special_tokens=["<unk>", "<s>", "</s>"],
         initial_alphabet=library.pre_tokenizers.ByteLevel.alphabet(),
-    )  # fmt: skip
+    )
     tokenizer.train_from_iterator(
         (f"the {number} small stories of {number * 7}" for number in range(500)), trainer
     )

@@ -83,9 +83,11 @@ def scaled(tree: Path, copies: int, into: Path) -> Path:
         for submitter in sorted(source.iterdir()):
             for n in range(copies):
                 shutil.copytree(
-                    submitter, into / division / f"{submitter.name}{'' if n == 0 else f'-{n}'}",
-                    copy_function=os.link, dirs_exist_ok=True,
-                )  # fmt: skip
+                    submitter,
+                    into / division / f"{submitter.name}{'' if n == 0 else f'-{n}'}",
+                    copy_function=os.link,
+                    dirs_exist_ok=True,
+                )
     return into
 
 
@@ -136,8 +138,10 @@ def main() -> None:
     if not rounds:
         print("no corpus: set ASSAY_CORPUS to measure checks")
         return
-    print(f"{'round':<6} {'files':>6} {'MB':>7} {'read s':>7} {'check s':>8} {'2 jobs':>7} {'MB/s':>7} "
-          f"{'ratio':>6} {'whole s':>8} {'peak MB':>8}")  # fmt: skip
+    print(
+        f"{'round':<6} {'files':>6} {'MB':>7} {'read s':>7} {'check s':>8} {'2 jobs':>7} {'MB/s':>7} "
+        f"{'ratio':>6} {'whole s':>8} {'peak MB':>8}"
+    )
     for name in rounds:
         tree = unpacked(name)
         read_all(tree)

@@ -32,11 +32,19 @@ ROUNDS, SECONDS, WORKERS, BATCH = 5, 2.0, 4, 32
 def bare_http(url: str, batch: int) -> Callable[[], Any]:
     """One request over one connection, the least that Python can do."""
     x = Digits().load(list(range(batch)))[INPUT]
-    head = json.dumps({
-        "inputs": [{"name": INPUT, "shape": list(x.shape), "datatype": "FP32",
-                    "parameters": {"binary_data_size": x.nbytes}}],
-        "outputs": [{"name": "logits", "parameters": {"binary_data": True}}],
-    }).encode()  # fmt: skip
+    head = json.dumps(
+        {
+            "inputs": [
+                {
+                    "name": INPUT,
+                    "shape": list(x.shape),
+                    "datatype": "FP32",
+                    "parameters": {"binary_data_size": x.nbytes},
+                }
+            ],
+            "outputs": [{"name": "logits", "parameters": {"binary_data": True}}],
+        }
+    ).encode()
 
     def plain() -> bytes:
         tensor = {"name": INPUT, "shape": list(x.shape), "datatype": "FP32"}
@@ -123,9 +131,14 @@ def loadgen(url: str, scenario: str) -> Any:
     """A run's detail log."""
     settings = RunSettings("digits", scenario, min_duration_ms=int(SECONDS * 1000))
     job = Job(
-        "digits", settings=settings, backend="kserve", workers=WORKERS, batch_size=BATCH,
-        backend_options={"url": url}, early_stop=False,
-    )  # fmt: skip
+        "digits",
+        settings=settings,
+        backend="kserve",
+        workers=WORKERS,
+        batch_size=BATCH,
+        backend_options={"url": url},
+        early_stop=False,
+    )
     with tempfile.TemporaryDirectory() as folder:
         return measure(job, Path(folder) / "run")
 

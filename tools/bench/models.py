@@ -132,8 +132,10 @@ def _resnet(path: Path) -> None:
 
 def _tiny(path: Path) -> None:
     g = _Graph()
-    starts, ends = (numpy_helper.from_array(np.array(v, np.int64), n) for n, v in
-                    (("starts", [0, 0]), ("ends", [16, 16])))  # fmt: skip
+    starts, ends = (
+        numpy_helper.from_array(np.array(v, np.int64), n)
+        for n, v in (("starts", [0, 0]), ("ends", [16, 16]))
+    )
     axes = numpy_helper.from_array(np.array([2, 3], np.int64), "axes")
     g.weights += [starts, ends, axes]
     corner = g.add("Slice", ["image", "starts", "ends", "axes"])

@@ -48,9 +48,15 @@ def cpu_seconds(command: Sequence[str], folder: Path, **environment: str) -> tup
     """CPU seconds of a command and its children, and the last line that it wrote."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **environment}, text=True, errors="replace",
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-    )  # fmt: skip
+        command,
+        cwd=folder,
+        env={**os.environ, **environment},
+        text=True,
+        errors="replace",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return spent, (done.stdout.strip().splitlines() or [""])[-1]

@@ -114,9 +114,12 @@ class Bench:
         folder = self.folder / str(self.runs)
         folder.mkdir()
         settings = RunSettings(
-            self.benchmark.loadgen_model, scenario, min_duration_ms=int(self.turn * 1000),
-            min_query_count=1, target_latency_ms=10_000 if scenario == "Server" else None,
-        )  # fmt: skip
+            self.benchmark.loadgen_model,
+            scenario,
+            min_duration_ms=int(self.turn * 1000),
+            min_query_count=1,
+            target_latency_ms=10_000 if scenario == "Server" else None,
+        )
         key = "target_latency" if scenario == "SingleStream" else "target_qps"
         conf = folder / "user.conf"
         values = {**settings.given(), key: hint}
@@ -199,10 +202,17 @@ def measure(bench: Bench, rounds: int) -> list[tuple[float, ...]]:
             pairs += [float(np.percentile(least, percentile)) * 1e6, ours]
         rows.append(
             (
-                alone * 1e6, latency * 1e6, (latency - alone) * 1e6, speed, rate, rate / speed,
-                *pairs, wake, pairs[3] / (pairs[2] + wake),
+                alone * 1e6,
+                latency * 1e6,
+                (latency - alone) * 1e6,
+                speed,
+                rate,
+                rate / speed,
+                *pairs,
+                wake,
+                pairs[3] / (pairs[2] + wake),
             )
-        )  # fmt: skip
+        )
     return rows
 
 

@@ -27,8 +27,10 @@ ROWS = (
 
 def main() -> int:
     print(f"TensorRT pipeline on a simulated device, batch {BATCH} (no GPU; a counted clock)\n")
-    print(f"{'model':<31}{'streams':>8}{'Offline/s':>11}{'of ideal':>9}{'in flight':>10}"
-          f"{'copies a sample':>17}{'graphs':>8}{'Server p99, ms':>17}")  # fmt: skip
+    print(
+        f"{'model':<31}{'streams':>8}{'Offline/s':>11}{'of ideal':>9}{'in flight':>10}"
+        f"{'copies a sample':>17}{'graphs':>8}{'Server p99, ms':>17}"
+    )
     good = True
     for name, limit_s, speeds in ROWS:
         count = 200 * BATCH
@@ -44,8 +46,10 @@ def main() -> int:
                 p99 = server_p99(machine, SHARE, limit_s)
                 server = f"{1e3 * p99:.1f} of {1e3 * limit_s:.0f}"
                 good = good and share >= 0.95 and p99 <= limit_s
-            print(f"{name:<31}{streams:>8}{count / seconds:>11,.0f}{share:>9.3f}{in_flight:>10}"
-                  f"{copies:>17.2f}{graphs:>8,}{server:>17}")  # fmt: skip
+            print(
+                f"{name:<31}{streams:>8}{count / seconds:>11,.0f}{share:>9.3f}{in_flight:>10}"
+                f"{copies:>17.2f}{graphs:>8,}{server:>17}"
+            )
     print("\nCopies a sample: on the way to the device, with those into a buffer of the pipeline.")
     return 0 if good else 1
 

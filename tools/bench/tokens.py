@@ -41,10 +41,16 @@ async def bare(url: str) -> tuple[list[float], list[float]]:
 
     async def one(session: Any, index: int, due: float) -> None:
         text = dataset.prompt(index).text
-        body = json.dumps({
-            "model": "scripted", "prompt": text, "max_tokens": 64, "stream": True,
-            "stream_options": {"include_usage": True}, "return_token_ids": True,
-        }).encode()  # fmt: skip
+        body = json.dumps(
+            {
+                "model": "scripted",
+                "prompt": text,
+                "max_tokens": 64,
+                "stream": True,
+                "stream_options": {"include_usage": True},
+                "return_token_ids": True,
+            }
+        ).encode()
         first = 0.0
         async with session.post(f"{url}/v1/completions", data=body) as answer:
             async for data in answer.content.iter_any():
@@ -66,14 +72,23 @@ async def bare(url: str) -> tuple[list[float], list[float]]:
 
 def under_loadgen(url: str, folder: Path) -> dict[str, Any]:
     settings = RunSettings(
-        "scripted", "Server", min_duration_ms=round(SECONDS * 1000), target_qps=RATE,
-        ttft_ms=1000.0, tpot_ms=100.0, **LIMITS,
-    )  # fmt: skip
+        "scripted",
+        "Server",
+        min_duration_ms=round(SECONDS * 1000),
+        target_qps=RATE,
+        ttft_ms=1000.0,
+        tpot_ms=100.0,
+        **LIMITS,
+    )
     options = {"url": url}
     job = Job(
-        BENCHMARK.format("SCRIPTED"), settings, backend="openai", backend_options=options,
-        workers=256, early_stop=False,
-    )  # fmt: skip
+        BENCHMARK.format("SCRIPTED"),
+        settings,
+        backend="openai",
+        backend_options=options,
+        workers=256,
+        early_stop=False,
+    )
     return dict(measure(job, folder).detail)
 
 
@@ -117,9 +132,13 @@ def streams(folder: Path) -> None:
     with Scripted(token_ms=STREAM_TOKEN_MS) as server:
         options = {"url": server.url}
         job = Job(
-            BENCHMARK.format("LONG"), settings, backend="openai", backend_options=options,
-            workers=STREAMS, early_stop=False,
-        )  # fmt: skip
+            BENCHMARK.format("LONG"),
+            settings,
+            backend="openai",
+            backend_options=options,
+            workers=STREAMS,
+            early_stop=False,
+        )
         detail = measure(job, folder / "streams").detail
     offered = STREAMS / STREAM_TOKEN_MS * 1000
     rate = detail["result_tokens_per_second"]

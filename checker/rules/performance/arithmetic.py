@@ -234,6 +234,10 @@ def numbers_unquoted(run: PerformanceRun, round: Round, detail: DetailLog) -> It
         is_text = "are text; expected numbers" if many else "is text; expected a number"
         text = f"{listed(quoted, limit=3)} {is_text}"
         yield Problem(
-            text, detail.get(quoted[0]), "a number", run.detail_path, detail.line(quoted[0]),
+            text,
+            detail.get(quoted[0]),
+            "a number",
+            run.detail_path,
+            detail.line(quoted[0]),
             count=len(quoted),
-        )  # fmt: skip
+        )

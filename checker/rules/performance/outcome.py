@@ -146,8 +146,14 @@ def early_stopping(run: PerformanceRun, round: Round, detail: DetailLog) -> Iter
         text = f"{keys.EARLY_STOPPING_MET} is absent; expected true"
         yield at(run, keys.EARLY_STOPPING_MET, text, None, True)
     elif not met:
-        reasons = [detail.text(key) or "" for key in (keys.EARLY_STOPPING_RESULT,
-                   keys.EARLY_STOPPING_TTFT, keys.EARLY_STOPPING_TPOT)]  # fmt: skip
+        reasons = [
+            detail.text(key) or ""
+            for key in (
+                keys.EARLY_STOPPING_RESULT,
+                keys.EARLY_STOPPING_TTFT,
+                keys.EARLY_STOPPING_TPOT,
+            )
+        ]
         why = " ".join(" ".join(reasons).split())[:300]
         text = f"{keys.EARLY_STOPPING_MET} is false; expected true" + (f" ({why})" if why else "")
         yield at(run, keys.EARLY_STOPPING_MET, text, False, True)
@@ -192,9 +198,14 @@ def latency_within_limit(
         raise NotJudged
     percent = (limits.percentile or 0.99) * 100
     yield from compare_setting(
-        run, detail, keys.LATENCY.at(percent), most=most, unit="ms", scale=1e6,
+        run,
+        detail,
+        keys.LATENCY.at(percent),
+        most=most,
+        unit="ms",
+        scale=1e6,
         what=f"the {percent:g}th percentile latency",
-    )  # fmt: skip
+    )
 
 
 def _token_limit(
@@ -206,16 +217,26 @@ def _token_limit(
     folder = run.result.scenario
     if setting in detail:
         yield from compare_setting(
-            run, detail, setting, most=most, unit="ms", scale=1e6,
+            run,
+            detail,
+            setting,
+            most=most,
+            unit="ms",
+            scale=1e6,
             what=f"the {family.name} bound of {folder}",
             fix="use the round's LoadGen with the benchmark's own name (for Interactive the name "
             "ends in -interactive) and run again",
-        )  # fmt: skip
+        )
     yield from compare_setting(
-        run, detail, family.at(99), most=most, unit="ms", scale=1e6,
+        run,
+        detail,
+        family.at(99),
+        most=most,
+        unit="ms",
+        scale=1e6,
         what=f"the 99th percentile {family.name} of {folder}",
         fix="lower target_qps and run again",
-    )  # fmt: skip
+    )
 
 
 @rule("P119", ERROR, needs={"most": "limits.ttft_ms"})

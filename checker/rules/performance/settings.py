@@ -229,8 +229,12 @@ def whole_dataset_in_qsl(
     """
     found = detail.integer(keys.QSL_TOTAL_COUNT)
     dataset = benchmark.dataset
-    accepted = {size, dataset.accuracy_sample_count, benchmark.performance_sample_count,
-                *dataset.accuracy_sample_count_by_scenario.values()}  # fmt: skip
+    accepted = {
+        size,
+        dataset.accuracy_sample_count,
+        benchmark.performance_sample_count,
+        *dataset.accuracy_sample_count_by_scenario.values(),
+    }
     if found is not None and found not in accepted:
         text = f"{keys.QSL_TOTAL_COUNT} is {quantity(found, 'sample')}; expected {quantity(size)}"
         yield at(run, keys.QSL_TOTAL_COUNT, text, found, size)

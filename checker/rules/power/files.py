@@ -134,9 +134,12 @@ def files_unchanged(result: Result, round: Round, logs: PowerLogs) -> Iterator[P
             )
     for names, message, case in (
         (unrecorded, "found no recorded checksum of {}; expected SHA-1", "unrecorded"),
-        (converted, "found other line ends than recorded (CRLF) in {}; the text is unchanged",
-         "line-ends"),
-    ):  # fmt: skip
+        (
+            converted,
+            "found other line ends than recorded (CRLF) in {}; the text is unchanged",
+            "line-ends",
+        ),
+    ):
         if names:
             yield Problem(
                 message.format(listed(names)),

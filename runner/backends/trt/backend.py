@@ -118,8 +118,12 @@ class TensorRT:
         _require(overlap >= 1, "overlap", overlap, "1 or more")
         _require(workspace_mib >= 0, "workspace_mib", workspace_mib, "0 or more")
         _require(0 <= optimization_level <= 5, "optimization_level", optimization_level, "0 to 5")
-        _require(not (tf32 and precision != "tf32" and precision != "as-is"), "tf32", tf32,
-                 "false, or precision tf32")  # fmt: skip
+        _require(
+            not (tf32 and precision != "tf32" and precision != "as-is"),
+            "tf32",
+            tf32,
+            "false, or precision tf32",
+        )
         self._precision = precision
         self._calibration = Path(calibration) if calibration else None
         self._engine = Path(engine) if engine else None

@@ -221,21 +221,35 @@ def _offline_scaled(copy: Copy) -> None:
 
 def _server_rates(copy: Copy) -> None:
     for key in (
-        "effective_target_qps", "requested_server_target_qps", TPS,
-        "result_scheduled_samples_per_sec", "result_completed_samples_per_sec",
-    ):  # fmt: skip
+        "effective_target_qps",
+        "requested_server_target_qps",
+        TPS,
+        "result_scheduled_samples_per_sec",
+        "result_completed_samples_per_sec",
+    ):
         copy.scale(1.2, key)
-    for label in ("Scheduled samples per second", "Completed samples per second",
-                  "Completed tokens per second"):  # fmt: skip
+    for label in (
+        "Scheduled samples per second",
+        "Completed samples per second",
+        "Completed tokens per second",
+    ):
         copy.retell(label, 1.2)
     copy.replace(copy.summary, r"target_qps : [\d.]+", "target_qps : 480")
 
 
 SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
-TPOT = lines_of(0.7, "result_time_per_output_token_{}_percentile_ns",
-                "result_time_to_output_token_{}", "utput Token")  # fmt: skip
-TTFT = lines_of(0.5, "result_first_token_{}_percentile_latency_ns",
-                "result_first_token_{}_latency_ns", "irst Token")  # fmt: skip
+TPOT = lines_of(
+    0.7,
+    "result_time_per_output_token_{}_percentile_ns",
+    "result_time_to_output_token_{}",
+    "utput Token",
+)
+TTFT = lines_of(
+    0.5,
+    "result_first_token_{}_percentile_latency_ns",
+    "result_first_token_{}_latency_ns",
+    "irst Token",
+)
 U1 = "h13_u1_slim/resnet50"
 
 CASES: list[Case] = [

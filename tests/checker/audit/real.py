@@ -72,9 +72,11 @@ def real_tree(folder: Path) -> GoodTree:
         )
         hash_again(result.accuracy)
     logs = _logged(
-        folder, "Offline", accuracy_log_rng_seed=SEEDS["accuracy_log_rng_seed"],
+        folder,
+        "Offline",
+        accuracy_log_rng_seed=SEEDS["accuracy_log_rng_seed"],
         accuracy_log_sampling_target=64,
-    )  # fmt: skip
+    )
     test = tree.root / tree.result("Offline").path / "TEST01"
     put_run(test / "performance/run_1", logs, DETAIL, SUMMARY)
     put_run(test / "accuracy", logs, ACCURACY)

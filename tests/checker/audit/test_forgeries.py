@@ -174,11 +174,12 @@ def test_forgery(name: str, real: Real, untouched: Report) -> None:
     told = "\n".join(f"{f.rule} {f.path}:{f.line} {f.message}" for f in new)
     assert FORGERIES[name].seen_by <= {f.rule for f in new}, told
     here = [
-        f for f in new
+        f
+        for f in new
         if (f.path == tree.relative(path) and f.line is not None)
         # Of a log and its copy neither is blamed: both are named.
         or (line is None and isinstance(f.found, list) and tree.relative(path) in f.found)
-    ]  # fmt: skip
+    ]
     assert here, told
     if line is not None:
         assert line in {f.line for f in here}, (line, told)

@@ -33,9 +33,16 @@ def _row(submitter: str, system: str, **changes: Any) -> Result:
 
 def _report(*rows: Result) -> Report:
     return Report(
-        FORMAT, FORMAT_VERSION, Tool("assay", "0"), "v6.0", None, "tree", list(rows), [],
+        FORMAT,
+        FORMAT_VERSION,
+        Tool("assay", "0"),
+        "v6.0",
+        None,
+        "tree",
+        list(rows),
+        [],
         Summary(len(rows), len(rows), 0, 0, 0, 0, 0),
-    )  # fmt: skip
+    )
 
 
 def test_draw_is_a_hash_that_anybody_can_repeat() -> None:
@@ -68,8 +75,12 @@ def test_two_stages_and_results() -> None:
     seed = next(s for s in range(100) if select_random(_report(*rows), s).submitter == "B")
     found = select_random(_report(*rows), seed)
     assert [d.stage for d in found.draws] == [
-        "submitter", "submission", "result 1", "result 2", "result 3",
-    ]  # fmt: skip
+        "submitter",
+        "submission",
+        "result 1",
+        "result 2",
+        "result 3",
+    ]
     assert sorted(found.results) == ["bert/Offline", "bert/Server", "resnet/Offline"]
     assert found == select_random(_report(*reversed(rows)), seed)
 

@@ -28,9 +28,11 @@ def detail(**values: float) -> DetailLog:
 )  # fmt: skip
 def test_offline(test: str, reference: float, tested: float, passed: bool | None) -> None:
     found = performance.compare(
-        detail(result_samples_per_second=reference), detail(result_samples_per_second=tested), test,
+        detail(result_samples_per_second=reference),
+        detail(result_samples_per_second=tested),
+        test,
         "Offline",
-    )  # fmt: skip
+    )
     assert (None if found is None else found.passed) is passed
 
 
@@ -44,9 +46,11 @@ def test_latencies_of_test04_are_reciprocals() -> None:
 
 def test_latencies_of_test01_are_compared_as_they_are() -> None:
     found = performance.compare(
-        detail(early_stopping_latency_ms=4e6), detail(early_stopping_latency_ms=4.1e6), "TEST01",
+        detail(early_stopping_latency_ms=4e6),
+        detail(early_stopping_latency_ms=4.1e6),
+        "TEST01",
         "MultiStream",
-    )  # fmt: skip
+    )
     assert found is not None and found.passed and (found.unit, found.ratio) == ("ns", 1.025)
 
 

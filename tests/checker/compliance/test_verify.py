@@ -32,9 +32,14 @@ def parsed(path: Path) -> Verification:
 def run(tree: GoodTree, test: str, scenario: str = "Offline", **options: Any) -> Any:
     place = tree.result(scenario)
     return verify(
-        test, tree.root / place.path, place.compliance(test), tree.round.name,
-        tree.names["benchmark"], "Server" if scenario == "Interactive" else scenario, **options,
-    )  # fmt: skip
+        test,
+        tree.root / place.path,
+        place.compliance(test),
+        tree.round.name,
+        tree.names["benchmark"],
+        "Server" if scenario == "Interactive" else scenario,
+        **options,
+    )
 
 
 def whole_logs(tree: GoodTree, test: str = "TEST01", count: int = 50) -> None:
@@ -121,8 +126,10 @@ def test_test06_text(grow: Grow) -> None:
         write(outcome, folder)
         text = parsed(folder / "verify_accuracy.txt")
         assert {k: v[0] for k, v in text.checks.items()} == {
-            "first token": first, "eos": "true", "sample length": "true",
-        }  # fmt: skip
+            "first token": first,
+            "eos": "true",
+            "sample length": "true",
+        }
 
 
 def test_test07_needs_a_score(grow: Grow) -> None:

@@ -92,8 +92,10 @@ def test_numpys_wrapping_does_not_matter(as_file: MakeFile) -> None:
     text = "{'rouge1': np.float64(44.4), 'rouge2': 22.1, 'gen_len': np.int64(8178793)}\n"
     found = read_accuracy(as_file(text.encode()), V60)
     assert {name: values[0].value for name, values in found.values.items()} == {
-        "ROUGE1": 44.4, "ROUGE2": 22.1, "GEN_LEN": 8178793.0,
-    }  # fmt: skip
+        "ROUGE1": 44.4,
+        "ROUGE2": 22.1,
+        "GEN_LEN": 8178793.0,
+    }
 
 
 def test_what_a_text_states_twice(as_file: MakeFile) -> None:
@@ -105,5 +107,7 @@ def test_what_a_text_states_twice(as_file: MakeFile) -> None:
     ]
     found = read_accuracy(as_file("\n".join(lines).encode()), V60)
     assert [(d.value, round(d.implied, 6)) for d in found.derived] == [
-        (76.064, 76.064), (0.935, 0.8261), (92.57029470788518, 92.570295),
-    ]  # fmt: skip
+        (76.064, 76.064),
+        (0.935, 0.8261),
+        (92.57029470788518, 92.570295),
+    ]

@@ -24,9 +24,15 @@ def record(key: str, value: object, **metadata: object) -> str:
         "tid": 4,
     }
     return MARKER + json.dumps(
-        {"key": key, "value": value, "time_ms": 1.5, "namespace": "mlperf::logging",
-         "event_type": "POINT_IN_TIME", "metadata": {**about, **metadata}}
-    )  # fmt: skip
+        {
+            "key": key,
+            "value": value,
+            "time_ms": 1.5,
+            "namespace": "mlperf::logging",
+            "event_type": "POINT_IN_TIME",
+            "metadata": {**about, **metadata},
+        }
+    )
 
 
 def test_values_and_lines(as_file: MakeFile) -> None:

@@ -100,9 +100,22 @@ def mutated(draw: st.DrawFn, content: bytes) -> bytes:
         elif kind == "insert":
             lines.insert(at, draw(st.binary(max_size=60)))
         else:
-            odd = draw(st.sampled_from(
-                [b"NaN", b"1e999", b"-1", b"null", b"[]", b"{}", b'"\\ud800"', b"9" * 400, b"true", b""]
-            ))  # fmt: skip
+            odd = draw(
+                st.sampled_from(
+                    [
+                        b"NaN",
+                        b"1e999",
+                        b"-1",
+                        b"null",
+                        b"[]",
+                        b"{}",
+                        b'"\\ud800"',
+                        b"9" * 400,
+                        b"true",
+                        b"",
+                    ]
+                )
+            )
             head, colon, _ = line.partition(b": ")
             lines[at] = head + colon + odd
     return b"\n".join(lines)

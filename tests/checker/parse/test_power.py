@@ -75,11 +75,12 @@ def test_empty_and_missing(tmp_path: Path) -> None:
 def test_ptdaemon_messages(tmp_path: Path) -> None:
     messages, faults = read_ptd_log(
         file(
-            tmp_path, "ptd_logs.txt",
+            tmp_path,
+            "ptd_logs.txt",
             "  Version 1.11.1\n07-23-2024 16:54:22.106: Connected: to it\n"
             "07-23-2024 16:54:23.106: ERROR: USB.\n",
         )
-    )  # fmt: skip
+    )
     assert faults == []
     assert [(m.stamp, m.text, m.line) for m in messages] == [
         ("", "  Version 1.11.1", 1),
@@ -102,9 +103,11 @@ def power(tmp_path: Path, round: str, server_zone: int = 0, client_zone: int = 0
     file(tmp_path, "power/client.json", f'{{"timezone": {client_zone}}}')
     listing = list_tree(tmp_path)
     return read_power(
-        listing.folder("run_1"), listing.folder("power"),
-        detail("07-23-2024 17:08:00.000", "07-23-2024 17:08:20.000"), load_round(round),
-    )  # fmt: skip
+        listing.folder("run_1"),
+        listing.folder("power"),
+        detail("07-23-2024 17:08:00.000", "07-23-2024 17:08:20.000"),
+        load_round(round),
+    )
 
 
 def test_average_over_the_interval(tmp_path: Path) -> None:
@@ -124,8 +127,9 @@ def test_hashes_with_either_line_end(tmp_path: Path) -> None:
     logs = power(tmp_path, "v6.0")
     data = (tmp_path / "run_1/spl.txt").read_bytes()
     assert logs.hashes["run_1/spl.txt"] == (
-        hashlib.sha1(data).hexdigest(), hashlib.sha1(data.replace(b"\n", b"\r\n")).hexdigest(),
-    )  # fmt: skip
+        hashlib.sha1(data).hexdigest(),
+        hashlib.sha1(data.replace(b"\n", b"\r\n")).hexdigest(),
+    )
     assert set(logs.hashes) == {"run_1/spl.txt", "power/server.json", "power/client.json"}
 
 

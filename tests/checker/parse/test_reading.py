@@ -38,8 +38,10 @@ def test_listing(tmp_path: Path) -> None:
     _tree(tmp_path)
     root = list_tree(tmp_path)
     assert [f.path for f in root.all_files()] == [
-        "z.txt", "closed/A/results/s/b/Offline/x.txt", "closed/A/systems/s.json",
-    ]  # fmt: skip
+        "z.txt",
+        "closed/A/results/s/b/Offline/x.txt",
+        "closed/A/systems/s.json",
+    ]
     assert root.faults == []
     assert root.folder("closed", "a", "RESULTS") is root.at("closed/A/results")
     assert root.at("closed/a") is None and root.file_at("z.txt") is root.files["z.txt"]

@@ -44,8 +44,9 @@ def test_early_stopping_and_headline(grow: Grow, as_file: MakeFile) -> None:
     ]
     assert summary.headline_percentile is not None
     assert summary.headline_percentile[:2] == (
-        90.0, tree.get_log(place.detail, "result_90.00_percentile_latency_ns"),
-    )  # fmt: skip
+        90.0,
+        tree.get_log(place.detail, "result_90.00_percentile_latency_ns"),
+    )
 
 
 def test_counts_and_recommendations(as_file: MakeFile) -> None:

@@ -35,9 +35,10 @@ def test_text_says_what_the_records_say(scenario: str, kind: str, as_file: MakeF
             continue
         assert [e.value for e in old.all(key)] == [e.value for e in new.all(key)], key
     lacking = {
-        key for key in new.entries
+        key
+        for key in new.entries
         if key not in old and not key.startswith(("result_", "early_", "num_"))
-    }  # fmt: skip
+    }
     assert lacking == set()
 
 
@@ -64,12 +65,23 @@ def test_records_that_span_lines(as_file: MakeFile) -> None:
     head = '"pid": 1, "tid": 2, "ts": 5000000ns : '
     text = "\n".join(
         [
-            head + "LoadgenVersionInfo:", head + "git_log :", "", "0" * 40 + " A commit", "",
-            head + "git_status :", "", " M loadgen.cc", "", head + "SHA1 of files :", "",
-            "a" * 40 + " /loadgen.cc", "b" * 40 + " /logging.cc", "",
+            head + "LoadgenVersionInfo:",
+            head + "git_log :",
+            "",
+            "0" * 40 + " A commit",
+            "",
+            head + "git_status :",
+            "",
+            " M loadgen.cc",
+            "",
+            head + "SHA1 of files :",
+            "",
+            "a" * 40 + " /loadgen.cc",
+            "b" * 40 + " /logging.cc",
+            "",
             head + "Date + time of test: 2020-09-18T13:28:05Z",
         ]
-    )  # fmt: skip
+    )
     log = read_detail(as_file(text + "\n"))
     assert log.faults == []
     assert log.get("loadgen_file_sha1") == {"/loadgen.cc": "a" * 40, "/logging.cc": "b" * 40}

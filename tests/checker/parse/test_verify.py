@@ -49,9 +49,11 @@ def test_checks(tmp_path: Path) -> None:
         "Min check pass: True\n",
     )
     assert found.checks == {
-        "first token": ("skipped", 1), "eos": ("true", 2), "sample length": ("false", 3),
+        "first token": ("skipped", 1),
+        "eos": ("true", 2),
+        "sample length": ("false", 3),
         "min": ("true", 4),
-    }  # fmt: skip
+    }
 
 
 def test_values(tmp_path: Path) -> None:
@@ -61,8 +63,11 @@ def test_values(tmp_path: Path) -> None:
         "Accuracy score: 61.01\nMean output tokens: 1300\n2026-02-10 21:55:11,288 - INFO - Row 0: 1\n",
     )
     assert found.values == {
-        "mean output tokens": 1300.0, "min threshold": 1150.38, "tolerance": 0.1, "accuracy score": 61.01,
-    }  # fmt: skip
+        "mean output tokens": 1300.0,
+        "min threshold": 1150.38,
+        "tolerance": 0.1,
+        "accuracy score": 61.01,
+    }
     assert found.value_lines["mean output tokens"] == 5
 
 

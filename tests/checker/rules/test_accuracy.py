@@ -347,9 +347,19 @@ def _judged(round: Round, name: str, scenario: str, text: str, tmp_path: Path) -
     path.write_text(text + "\n")
     file = File("accuracy/accuracy.txt", str(path), path.stat().st_size)
     result = Result(
-        "closed", "S", System("closed", "S", "s", "s.json"), name, scenario, "r", round, name,
-        round.benchmarks[name], scenario, Folder("r"), key="key",
-    )  # fmt: skip
+        "closed",
+        "S",
+        System("closed", "S", "s", "s.json"),
+        name,
+        scenario,
+        "r",
+        round,
+        name,
+        round.benchmarks[name],
+        scenario,
+        Folder("r"),
+        key="key",
+    )
     run = AccuracyRun(result, "accuracy", "r/accuracy", None, text_path=file.path)
     run.text = read_accuracy(file, round.accuracy_patterns)
     result.accuracy = run

@@ -120,9 +120,13 @@ def _in_test_order(tree: GoodTree, scenario: str) -> None:
         for key, value in re.findall(r'"key": "([^"]+)", "value": (.+?), "time_ms"', text)
     }
     facts = dataclasses.replace(
-        RunFacts.from_log(values), scenario=scenario, permutation=False, expected_latency_ns=None,
-        samples_per_query=100 if scenario == "Offline" else 1, min_query_count=100,
-    )  # fmt: skip
+        RunFacts.from_log(values),
+        scenario=scenario,
+        permutation=False,
+        expected_latency_ns=None,
+        samples_per_query=100 if scenario == "Offline" else 1,
+        min_query_count=100,
+    )
     loaded = LoadedSet(np.array(values["loaded_qsl_set"]), len(values["loaded_qsl_set"]))
     order = sample_indices(facts, loaded, range(100), Library.GNU_11)
     records = [

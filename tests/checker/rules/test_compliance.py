@@ -76,9 +76,7 @@ def _records(
         place = _test(tree, test, scenario) / "accuracy" / ACCURACY
         records = json.loads(place.read_text())
         edit(records)
-        lines = [
-            json.dumps(r).replace('{"seq_id"', '{ "seq_id"') for r in records
-        ]  # fmt: skip
+        lines = [json.dumps(r).replace('{"seq_id"', '{ "seq_id"') for r in records]
         tree.write(place, "[\n" + ",\n".join(lines) + "\n]\n")
 
     return change
@@ -94,8 +92,12 @@ def _many(*changes: Callable[[GoodTree], None]) -> Callable[[GoodTree], None]:
 
 def _copy_main(tree: GoodTree) -> None:
     place = tree.result("Offline")
-    for key in ("result_mean_latency_ns", "result_max_latency_ns", "result_min_latency_ns",
-                "result_query_count"):  # fmt: skip
+    for key in (
+        "result_mean_latency_ns",
+        "result_max_latency_ns",
+        "result_min_latency_ns",
+        "result_query_count",
+    ):
         tree.set_log(_test(tree, "TEST04") / RUN, key, tree.get_log(place.detail, key))
 
 
@@ -442,8 +444,11 @@ def test_runs_that_no_round_looked_at_only_warn(grow: Grow) -> None:
     """TEST06 and later are judged by their answers; what their logs show otherwise is a warning."""
     tree = grow(**OSS)
     place = _test(tree, "TEST07") / RUN
-    for key, value in (("effective_qsl_rng_seed", 7), ("effective_test_mode", "AccuracyOnly"),
-                       ("effective_scenario", "Server")):  # fmt: skip
+    for key, value in (
+        ("effective_qsl_rng_seed", 7),
+        ("effective_test_mode", "AccuracyOnly"),
+        ("effective_scenario", "Server"),
+    ):
         tree.set_log(place, key, value)
     tree.add_log(place, "error_runtime", "the SUT did not answer", is_error=True)
     found = {(f.rule, f.severity) for f in tree.check(select=("C",)).findings}
@@ -557,9 +562,15 @@ def test_no_value_ends_a_rule(test: str, grow: Grow) -> None:
     assert "X001" not in {f.rule for f in tree.check(select=("C", "X")).findings}
     for value in ODD:
         place.write_text(text)
-        for key in ("result_mean_latency_ns", "effective_scenario", "effective_test_mode",
-                    "result_samples_per_second", "effective_accuracy_log_rng_seed",
-                    "effective_performance_issue_same", "loadgen_version"):  # fmt: skip
+        for key in (
+            "result_mean_latency_ns",
+            "effective_scenario",
+            "effective_test_mode",
+            "result_samples_per_second",
+            "effective_accuracy_log_rng_seed",
+            "effective_performance_issue_same",
+            "loadgen_version",
+        ):
             tree.set_log(place, key, value)
         assert "X001" not in {f.rule for f in tree.check(select=("C", "X")).findings}, value
 

@@ -67,8 +67,13 @@ class EndpointsTree:
 
         def tail(scale: float) -> dict[str, Any]:
             table = {str(p): scale * (1 + p / 100) for p in (99.9, 99.0, 97.0, 95.0, 90.0, 50.0)}
-            return {"avg": scale * 1.4, "min": scale, "max": scale * 3, "percentiles": table,
-                    "early_stopping_percentiles": dict(table)}  # fmt: skip
+            return {
+                "avg": scale * 1.4,
+                "min": scale,
+                "max": scale * 3,
+                "percentiles": table,
+                "early_stopping_percentiles": dict(table),
+            }
 
         self.config = {
             "name": "run", "type": "online", "version": "1.0",
@@ -233,9 +238,10 @@ def test_break(name: str, tmp_path: Path) -> None:
 
 def test_p153_benchmark_that_endpoints_may_not_carry(tmp_path: Path) -> None:
     name = next(
-        n for n, b in ROUND.benchmarks.items()
+        n
+        for n, b in ROUND.benchmarks.items()
         if not b.endpoints and SCENARIO in b.scenarios and "datacenter" in b.categories
-    )  # fmt: skip
+    )
     tree = EndpointsTree(tmp_path, name)
     assert ("P153", f"closed/Acme/results/box1/{name}/{SCENARIO}") in tree.findings()
 
@@ -278,9 +284,19 @@ def _result(name: str, scenario: str, endpoints: Endpoints) -> Result:
     system = System("closed", "Acme", "box1", "closed/Acme/systems/box1.json")
     folder = Folder(BASE)
     result = Result(
-        "closed", "Acme", system, name, scenario, BASE, ROUND, name, ROUND.benchmarks[name],
-        scenario, folder, "key",
-    )  # fmt: skip
+        "closed",
+        "Acme",
+        system,
+        name,
+        scenario,
+        BASE,
+        ROUND,
+        name,
+        ROUND.benchmarks[name],
+        scenario,
+        folder,
+        "key",
+    )
     result.endpoints = endpoints
     return result
 
@@ -291,10 +307,15 @@ def _judged(rule: Rule, result: Result) -> list[tuple[str, str]]:
 
 def _scores(*counts: tuple[int, int]) -> Endpoints:
     entries = [
-        {"dataset_name": "set", "score": 1, "unit_samples": unit, "num_repeats": repeats,
-         "total_samples": unit * repeats}
+        {
+            "dataset_name": "set",
+            "score": 1,
+            "unit_samples": unit,
+            "num_repeats": repeats,
+            "total_samples": unit * repeats,
+        }
         for unit, repeats in counts
-    ]  # fmt: skip
+    ]
     return Endpoints(BASE, accuracy=Document(ACCURACY, {"accuracy_scores": entries}))
 
 

@@ -85,8 +85,10 @@ def test_rule_is_explained(rule: Rule) -> None:
     assert rule.source.rstrip(".")
     doc = inspect.getdoc(rule.check) or ""
     assert [line.split(":")[0] for line in doc.splitlines() if re.match(r"[A-Z][a-z]+:", line)] == [
-        "Why", "Fix", "Source",
-    ]  # fmt: skip
+        "Why",
+        "Fix",
+        "Source",
+    ]
     assert doc.splitlines()[0] == rule.summary.split("\n")[0] or rule.summary.startswith(
         doc.splitlines()[0]
     )

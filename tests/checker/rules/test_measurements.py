@@ -13,8 +13,12 @@ from tests.trees import DELETE, GoodTree
 
 RGAT: dict[str, Any] = {"benchmark": "rgat", "category": "datacenter"}
 OLD: dict[str, Any] = {"round": "v5.1", "benchmark": "rgat", "category": "datacenter"}
-FIRST: dict[str, Any] = {"round": "v1.0", "benchmark": "resnet", "category": "datacenter",
-                         "scenarios": ["Offline", "Server"]}  # fmt: skip
+FIRST: dict[str, Any] = {
+    "round": "v1.0",
+    "benchmark": "resnet",
+    "category": "datacenter",
+    "scenarios": ["Offline", "Server"],
+}
 DEMO: dict[str, Any] = {"round": "demo", "benchmark": "digits", "category": "datacenter"}
 DOCUMENT = "Offline/measurements.json"
 CONF = "Offline/user.conf"
@@ -69,8 +73,11 @@ def _move_document(tree: GoodTree) -> None:
 
 
 def _other_conf(tree: GoodTree) -> None:
-    tree.edit_text(tree.result("Offline").measurements / "mlperf.conf", "schedule_rng_seed = ",
-                   "schedule_rng_seed = 1")  # fmt: skip
+    tree.edit_text(
+        tree.result("Offline").measurements / "mlperf.conf",
+        "schedule_rng_seed = ",
+        "schedule_rng_seed = 1",
+    )
 
 
 BREAKS: dict[str, list[Break]] = {

@@ -42,9 +42,14 @@ def _tokens(*answers: list[int]) -> Any:
     import io
 
     rows = [
-        {"seq_id": i, "qsl_idx": i, "data": struct.pack(f"<{len(a)}i", *a).hex(), "token_count": len(a)}
+        {
+            "seq_id": i,
+            "qsl_idx": i,
+            "data": struct.pack(f"<{len(a)}i", *a).hex(),
+            "token_count": len(a),
+        }
         for i, a in enumerate(answers)
-    ]  # fmt: skip
+    ]
     return io.BytesIO(json.dumps(rows).encode())
 
 
@@ -111,9 +116,11 @@ def test_what_was_published_warns_and_is_an_error_in_audit(
 def test_multiple_conf_files_are_waived_in_tests(grow: Grow) -> None:
     tree = grow(**VISION)
     tree.add_log(
-        _test(tree, "TEST04") / RUN, "error_invalid_config",
-        "Multiple conf files are used. This is not valid for official submission.", is_error=True,
-    )  # fmt: skip
+        _test(tree, "TEST04") / RUN,
+        "error_invalid_config",
+        "Multiple conf files are used. This is not valid for official submission.",
+        is_error=True,
+    )
     assert _found(tree) == []
 
 

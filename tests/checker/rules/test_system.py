@@ -191,8 +191,13 @@ MUTANTS: dict[str, Any] = {
     "null": None, "empty": "", "list": [], "object": {}, "negative": -1, "infinite": float("inf"),
     "formula": "=1+1", "large": LARGE, "deleted": _DELETE,
 }  # fmt: skip
-_SILENT = {("empty", False), ("negative", False), ("negative", True), ("formula", False),
-           ("formula", True)}  # fmt: skip
+_SILENT = {
+    ("empty", False),
+    ("negative", False),
+    ("negative", True),
+    ("formula", False),
+    ("formula", True),
+}
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)

@@ -135,8 +135,15 @@ def test_several_gpus_share_one_engine_file(cache: Path, devices: Any) -> None:
 
 def test_the_framework_says_what_ran(cache: Path) -> None:
     text = loaded(cache, precision="fp16", streams=3, graphs=False).framework
-    for word in ("TensorRT 11.4.0.106", "CUDA", "host memory", "fp16 model", "3 streams",
-                 "no CUDA graphs", "Converted from float32"):  # fmt: skip
+    for word in (
+        "TensorRT 11.4.0.106",
+        "CUDA",
+        "host memory",
+        "fp16 model",
+        "3 streams",
+        "no CUDA graphs",
+        "Converted from float32",
+    ):
         assert word in text
     text = loaded(cache, DIGITS.models["int8"]).framework
     assert "int8 model" in text and "made symmetric" in text
@@ -240,16 +247,22 @@ def test_a_plan_that_does_not_suit_is_refused(cache: Path, plan_file: Path, tmp_
         assert all(memory.live == {} for memory in backend.opened)
 
     refuses("found a plan for batches of up to 16; expected 17", batch=17)
-    refuses("does not take the plan: built by another version.*runs with the TensorRT version",
-            version="10.16.1.11")  # fmt: skip
+    refuses(
+        "does not take the plan: built by another version.*runs with the TensorRT version",
+        version="10.16.1.11",
+    )
     refuses("a plan was built with its precision", precision="fp16")
     refuses("cannot be read .*trtexec --saveEngine", engine=str(tmp_path / "none"))
     (tmp_path / "empty").touch()
     refuses("found an empty file", engine=str(tmp_path / "empty"))
-    refuses("found a plan with the tensors image, .*; expected the inputs", benchmark=replace(
-        DIGITS, inputs=(replace(DIGITS.inputs[0], name="pixels"),)))  # fmt: skip
-    refuses("found the engine's tensor 'image'", benchmark=replace(
-        DIGITS, inputs=(replace(DIGITS.inputs[0], shape=(None, 1, 9, 9)),)))  # fmt: skip
+    refuses(
+        "found a plan with the tensors image, .*; expected the inputs",
+        benchmark=replace(DIGITS, inputs=(replace(DIGITS.inputs[0], name="pixels"),)),
+    )
+    refuses(
+        "found the engine's tensor 'image'",
+        benchmark=replace(DIGITS, inputs=(replace(DIGITS.inputs[0], shape=(None, 1, 9, 9)),)),
+    )
 
 
 def test_progress_is_told_and_the_build_can_be_ended(cache: Path) -> None:
@@ -277,8 +290,17 @@ def test_progress_is_told_and_the_build_can_be_ended(cache: Path) -> None:
 
 
 def digits_plan(**more: Any) -> EnginePlan:
-    values = {"fixed_batch": None, "whole": False, "precision": "fp32", "batch": 125,
-              "max_batch": None, "longest": 8, "tf32": False, "workspace_mib": 0, "optimization_level": 3}  # fmt: skip
+    values = {
+        "fixed_batch": None,
+        "whole": False,
+        "precision": "fp32",
+        "batch": 125,
+        "max_batch": None,
+        "longest": 8,
+        "tf32": False,
+        "workspace_mib": 0,
+        "optimization_level": 3,
+    }
     return make_plan(DIGITS, **{**values, **more})
 
 

@@ -252,8 +252,15 @@ def test_the_contract_is_not_empty() -> None:
     assert len(names) >= 18 and sum(len(n) for n in names.values()) >= 60
     # Gone from 11, or about to: none of these may come back.
     everything = {name for values in names.values() for name in values}
-    assert not everything & {"FP16", "INT8_CALIBRATOR", "int8_calibrator", "precision",
-                             "EXPLICIT_BATCH", "device_memory_size", "execute_v2"}  # fmt: skip
+    assert not everything & {
+        "FP16",
+        "INT8_CALIBRATOR",
+        "int8_calibrator",
+        "precision",
+        "EXPLICIT_BATCH",
+        "device_memory_size",
+        "execute_v2",
+    }
 
 
 def test_only_the_contract_is_used() -> None:

@@ -73,8 +73,15 @@ class Runtime(ModuleType):
             case "cudaDriverGetVersion":
                 return (13000,)
             case "cudaGetDeviceProperties":
-                return (SimpleNamespace(name=b"NVIDIA H200\0\0", major=9, minor=0,
-                                        totalGlobalMem=1 << 37, multiProcessorCount=132),)  # fmt: skip
+                return (
+                    SimpleNamespace(
+                        name=b"NVIDIA H200\0\0",
+                        major=9,
+                        minor=0,
+                        totalGlobalMem=1 << 37,
+                        multiProcessorCount=132,
+                    ),
+                )
             case "cudaMalloc" | "cudaHostAlloc":
                 block = np.zeros(arguments[0], np.uint8)
                 self.kept[block.ctypes.data] = block
@@ -130,8 +137,11 @@ def test_bindings_move_data_and_give_everything_back(runtime: Runtime) -> None:
     memory.d2h(target, device, stream)
     assert target.tolist() == [*range(8), *range(8)]
     assert [entry[4] for entry in runtime.log if entry[0] == "cudaMemcpyAsync"] == [
-        "up", "down", "within", "down"
-    ]  # fmt: skip
+        "up",
+        "down",
+        "within",
+        "down",
+    ]
     graph = memory.capture(stream, lambda: memory.h2d(device, source, stream))
     memory.launch(graph, stream)
     names = [entry[0] for entry in runtime.log]
