@@ -227,3 +227,46 @@ def one_folder_per_benchmark(group: BenchmarkFolder, round: Round) -> Iterator[P
                 required="one folder",
                 results=tuple(group.keys[name] for name in names if name in group.keys),
             )
+
+
+@rule("S137", ERROR, cases={"without run_1": ERROR}, needs="complete")
+def run_folders_spelled(result: Result, round: Round) -> Iterator[Problem]:
+    """The folders of a result's runs are spelled as in the rules.
+
+    Why: the official checker looks for performance/run_1 and accuracy, and finds no other name.
+    Fix: rename the folder with git mv.
+    Source: submission_rules.adoc, "Directory structure": results.
+    """
+    wanted = {"performance": result.folder, "accuracy": result.folder}
+    performance = result.folder.folder("performance")
+    if performance is not None:
+        wanted |= {"ranging": performance, "power": performance}
+    for name, parent in wanted.items():
+        folder = parent.folder(name)
+        if folder is not None and folder.name != name:
+            yield _misspelled(folder, name)
+    for run in result.runs:
+        folder = run.folder
+        if folder is None or folder.name == f"run_{run.index}":
+            continue
+        if folder is performance:
+            yield Problem(
+                "found LoadGen's logs directly in performance; expected them in performance/run_1",
+                path=folder.path,
+                found=folder.name,
+                required="run_1",
+                case="without run_1",
+            )
+        else:
+            yield _misspelled(folder, f"run_{run.index}")
+
+
+def _misspelled(folder: Folder, name: str) -> Problem:
+    parent = folder.path.rpartition("/")[0]
+    return Problem(
+        f"found {folder.name}; expected {name}",
+        path=folder.path,
+        found=folder.name,
+        required=name,
+        fix=f"git mv {folder.path} {parent}/{name}",
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from checker.model import Submitter, System
 from checker.parse.documents import Document
@@ -20,8 +20,9 @@ _RANGES = {
     "host_processors_per_node": (1, 64),
     "accelerators_per_node": (0, 256),
 }
-_BEFORE_NAME = re.compile(r"(?<![0-9A-Za-z.])(\d{1,4})[xX](?=[A-Za-z])")
+_BEFORE_NAME = re.compile(r"(?<![0-9A-Za-z.])(\d{1,4})[xX]([A-Za-z][A-Za-z0-9]{0,40})")
 _AFTER_NAME = re.compile(r"(?<=[0-9A-Z_-])x(?!(?:86|64)(?!\d))(\d{1,4})(?![0-9A-Za-z.])")
+_PRODUCT = re.compile(r"[A-Za-z]{1,20}\d{1,20}[A-Za-z]{0,20}")
 _MODULES = re.compile(
     r"(\d{1,4})\s*(?:x|×|\*|slots?\s*/)\s*(\d{1,6}(?:\.\d{1,3})?)\s*([MGT])i?B\b", re.IGNORECASE
 )
@@ -77,10 +78,27 @@ def counts_sensible(
             )
 
 
-def counts_in_name(name: str) -> list[int]:
+class NamedCount(NamedTuple):
+    """A count written in a system's name, and the words of what it counts."""
+
+    count: int
+    of: str
+
+
+def counts_in_name(name: str) -> list[NamedCount]:
     """The counts written in a system's name: 8xMI300X, H200-SXM-141GBx8."""
-    found = [*_BEFORE_NAME.finditer(name), *_AFTER_NAME.finditer(name)]
-    return [int(match.group(1)) for match in found]
+    before = [NamedCount(int(match[1]), match[2]) for match in _BEFORE_NAME.finditer(name)]
+    after = [
+        NamedCount(int(match[1]), name[: match.start()].rpartition("_")[2])
+        for match in _AFTER_NAME.finditer(name)
+    ]
+    return before + after
+
+
+def _counts_accelerators(named: NamedCount, model: str) -> bool:
+    """Whether the name's count is one of the accelerator that the description names."""
+    plain = "".join(c for c in model.lower() if c.isalnum())
+    return any(word.lower() in plain for word in _PRODUCT.findall(named.of))
 
 
 @rule("D112", WARNING)
@@ -94,13 +112,25 @@ def name_count_agrees(
     Source: submission_rules.adoc, "System description": system_name identifies the hardware.
     """
     nodes, processors, accelerators = (whole(fields.get(key)) for key in COUNTS)
-    counts = counts_in_name(system.name)
-    if not counts or nodes is None or accelerators is None:
+    named = counts_in_name(system.name)
+    if not named or nodes is None or accelerators is None:
         return
     stated = {nodes, accelerators, nodes * accelerators}
-    if processors is not None:
-        stated |= {processors, nodes * processors}
-    if not set(counts) & stated:
+    model = str(fields.get("accelerator_model_name"))
+    counts = [
+        one.count
+        for one in named
+        # 87 of 88 cards are used where the model's own field says "(x87)".
+        if _counts_accelerators(one, model) and f"x{one.count}" not in model
+    ]
+    wrong = any(count not in stated for count in counts)
+    if not counts:
+        # Nothing says what is counted: any count of the description will do.
+        counts = [one.count for one in named]
+        if processors is not None:
+            stated |= {processors, nodes * processors}
+        wrong = not set(counts) & stated
+    if wrong:
         yield Problem(
             f"found {quantity(nodes, 'node')} with {quantity(accelerators, 'accelerator')} each; "
             f"expected {listed(f'x{count}' for count in counts)}, as in the name",

@@ -39,6 +39,13 @@ def _move(old: str, new: str) -> Callable[[GoodTree], Any]:
     return lambda tree: tree.path_of(old).rename(tree.path_of(new))
 
 
+def _logs_up(tree: GoodTree) -> None:
+    run = tree.path_of("closed/Acme/results/box1/rgat/Offline/performance/run_1")
+    for file in run.iterdir():
+        file.rename(run.parent / file.name)
+    run.rmdir()
+
+
 def _folder(place: str) -> Callable[[GoodTree], None]:
     return lambda tree: tree.path_of(place).mkdir(parents=True)
 
@@ -310,6 +317,15 @@ BREAKS: dict[str, list[Break]] = {
     "S136": [
         Break(_write("closed/Acme/systems/notes.md"), [("S136", "/closed/Acme/systems")], RGAT,
               notes=True),
+    ],
+    "S137": [
+        Break(_move("closed/Acme/results/box1/rgat/Offline/performance/run_1",
+                    "closed/Acme/results/box1/rgat/Offline/performance/run1"),
+              [("S137", "Offline/performance/run1")], RGAT),
+        Break(_move("closed/Acme/results/box1/rgat/Offline/accuracy",
+                    "closed/Acme/results/box1/rgat/Offline/Accuracy"),
+              [("S137", "Offline/Accuracy")], RGAT),
+        Break(_logs_up, [("S137", "Offline/performance")], RGAT),
     ],
 }  # fmt: skip
 

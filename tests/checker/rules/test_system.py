@@ -121,7 +121,13 @@ BREAKS: dict[str, list[Break]] = {
             _set(accelerators_per_node=4),
             [("D112", "/closed/Acme/systems/A1x8.json")],
             {**RGAT, "system": "A1x8"},
-        )
+        ),
+        # The processors' count does not speak for the accelerators'.
+        Break(
+            _set(accelerators_per_node=4, accelerator_model_name="NVIDIA L40S"),
+            [("D112", "/closed/Acme/systems/8xL40S_2xCPU.json")],
+            {**RGAT, "system": "8xL40S_2xCPU"},
+        ),
     ],
     "D113": [
         Break(_set(accelerators_per_node="0"), [("D113", PLACE)], RGAT),
@@ -184,7 +190,7 @@ def _valid(tree: GoodTree) -> bool:
     ],
 )
 def test_counts_in_name(name: str, counts: list[int]) -> None:
-    assert counts_in_name(name) == counts
+    assert [named.count for named in counts_in_name(name)] == counts
 
 
 MUTANTS: dict[str, Any] = {
