@@ -81,7 +81,7 @@ def counts_sensible(
 class NamedCount(NamedTuple):
     """A count written in a system's name, and the words of what it counts."""
 
-    count: int
+    number: int
     of: str
 
 
@@ -118,15 +118,15 @@ def name_count_agrees(
     stated = {nodes, accelerators, nodes * accelerators}
     model = str(fields.get("accelerator_model_name"))
     counts = [
-        one.count
+        one.number
         for one in named
         # 87 of 88 cards are used where the model's own field says "(x87)".
-        if _counts_accelerators(one, model) and f"x{one.count}" not in model
+        if _counts_accelerators(one, model) and f"x{one.number}" not in model
     ]
     wrong = any(count not in stated for count in counts)
     if not counts:
         # Nothing says what is counted: any count of the description will do.
-        counts = [one.count for one in named]
+        counts = [one.number for one in named]
         if processors is not None:
             stated |= {processors, nodes * processors}
         wrong = not set(counts) & stated

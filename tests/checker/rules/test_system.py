@@ -190,7 +190,7 @@ def _valid(tree: GoodTree) -> bool:
     ],
 )
 def test_counts_in_name(name: str, counts: list[int]) -> None:
-    assert [named.count for named in counts_in_name(name)] == counts
+    assert [named.number for named in counts_in_name(name)] == counts
 
 
 MUTANTS: dict[str, Any] = {
