@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from typing import TextIO
 
 
@@ -40,3 +41,13 @@ def _width() -> int:
     import shutil  # takes longer to import than many a command runs, and few write to a terminal
 
     return max(20, shutil.get_terminal_size().columns - 1)
+
+
+def bytes_read(line: Line, what: str) -> Callable[[int, int], None]:
+    """A callback for (bytes done, bytes in all) that shows them on ``line``."""
+
+    def progress(done: int, total: int) -> None:
+        share = f" {100 * done // total} %" if total else ""
+        line.show(f"{what}{share} ({done / 1e6:.0f} MB)")
+
+    return progress

@@ -111,7 +111,7 @@ def test_no_star_imports() -> None:
     assert wrong == []
 
 
-MAY_PRINT = {"assay/cli.py", "reports/to_terminal.py"}
+MAY_PRINT = {"assay/terminal.py", "reports/to_terminal.py"}
 
 
 def _when_run(tree: ast.Module) -> set[ast.AST]:
@@ -227,6 +227,21 @@ def test_a_check_stays_light(tmp_path: Path) -> None:
     tree = good_tree(tmp_path, round="demo", benchmark="digits", category="datacenter")
     code = f"import assay\nassert assay.check({str(tree.root)!r}, jobs=1).summary.valid == 2"
     assert _loaded_by(code) <= {"numpy"}
+
+
+@pytest.mark.parametrize(("arguments", "expected"), [(["--version"], set()), (["check"], {"check"})])
+def test_a_command_imports_no_other(arguments: list[str], expected: set[str]) -> None:
+    """What a command does not need is not loaded: every check pays for it."""
+    code = (
+        "import sys; from assay.cli import main\n"
+        f"main({arguments})\n"
+        "print(*[m for m in sys.modules if m.startswith('assay.commands.')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60
+    )
+    found = [word.removeprefix("assay.commands.") for word in done.stdout.split("\n")[-2].split()]
+    assert set(found) == expected
 
 
 # --- the wheel ----------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ import pytest
 import yaml
 
 import reports
-from assay.cli import _parser, main
+from assay.cli import main
+from assay.commands import parser_of
 from assay.completion import SHELLS
 from checker.rule import FAMILIES
 from checker.rules import RULES, all_facts
@@ -43,7 +44,7 @@ Grow = Callable[..., GoodTree]
 def parsed(words: list[str]) -> argparse.Namespace:
     """Read a command line as ``assay`` does; an unknown option fails the test."""
     try:
-        return _parser().parse_args(words)
+        return parser_of().parse_args(words)
     except SystemExit as stop:
         # --help is the one thing that may stop the parser.
         if stop.code == 0:

@@ -11,8 +11,7 @@ import pytest
 
 import assay
 from assay.cli import main
-from assay.measure import _NOT_SETTINGS, _SETTINGS
-from assay.run_parser import add_run_options
+from assay.commands.run import _NOT_SETTINGS, _SETTINGS, add_run_options
 from runner import (
     Event,
     Load,

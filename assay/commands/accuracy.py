@@ -1,32 +1,104 @@
-"""``assay accuracy`` and ``assay truncate``: recomputing a metric, and shortening its log."""
+"""``assay accuracy``: the metric of an accuracy log, computed again."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from assay.progress import Line
+from assay.progress import Line, bytes_read
+from assay.status import EXIT_ERRORS, EXIT_OK, EXIT_USAGE, Usage
+from assay.terminal import say, write
 
 if TYPE_CHECKING:
     from checker.accuracy.gate import Gate
     from checker.accuracy.registry import AccuracyResult
     from schemas.round import Round
 
-Write = Callable[[str], None]
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "accuracy",
+        allow_abbrev=False,
+        help="recompute the accuracy metric from mlperf_log_accuracy.json and ground truth",
+    )
+    parser.add_argument(
+        "run", type=Path, metavar="RUN", help="folder with mlperf_log_accuracy.json"
+    )
+    parser.add_argument("--benchmark", required=True, metavar="B")
+    parser.add_argument("--data", type=Path, metavar="D", help="ground truth: folder or file")
+    parser.add_argument(
+        "--round", metavar="R", help="whose gate to compare with (default: the newest that has B)"
+    )
+    parser.add_argument(
+        "--backup",
+        type=Path,
+        metavar="FOLDER",
+        help="folder with the whole log, where RUN's is truncated",
+    )
+    parser.add_argument(
+        "--compare",
+        type=Path,
+        metavar="OTHER",
+        help="a second detection log: per-category differences instead of a gate",
+    )
+    parser.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+    parser.set_defaults(handler=run)
 
 
-def _bytes(line: Line, what: str) -> Callable[[int, int], None]:
-    def progress(done: int, total: int) -> None:
-        share = f" {100 * done // total} %" if total else ""
-        line.show(f"{what}{share} ({done / 1e6:.0f} MB)")
+def run(options: argparse.Namespace) -> int:
+    """Run ``assay accuracy``: 0 the gate is reached, 1 it is not, 2 it cannot be computed."""
+    from checker.accuracy import registry
+    from checker.accuracy.problem import AccuracyError
 
-    return progress
+    if options.compare is not None:
+        return _compare(options)
+    round, name = _round_of(options.benchmark, options.round)
+    gates = gates_of(round, name) if round is not None else []
+    line = Line(enabled=not options.no_progress)
+    try:
+        result = registry.score(
+            options.run,
+            name,
+            options.data,
+            gates=gates,
+            backup=options.backup,
+            progress=bytes_read(line, "reading the accuracy log"),
+        )
+    except AccuracyError as error:
+        raise Usage(str(error)) from error
+    finally:
+        line.clear()
+    write(f"log: {result.log}\n")
+    if result.line:
+        write(f"{result.line}\n")
+    part = _part_of(result, round.benchmarks[name].dataset.least(None) if round else None)
+    for verdict in result.verdicts:
+        judged = verdict.line() if part is None else f"{verdict.demand()}: not judged"
+        write(judged + (f" (round {round.name})" if round else "") + "\n")
+    if result.hash_agrees is not None:
+        write(
+            f"SHA-256 {result.sha256}: {'equals' if result.hash_agrees else 'is not'} the hash in accuracy.txt\n"
+        )
+    for problem in result.problems:
+        say(f"{problem.kind}: {problem.message}")
+    for note in result.notes:
+        say(f"note: {note}")
+    if not result.scores:
+        return EXIT_USAGE
+    if part is not None:
+        say(part)
+    failed = (
+        part is not None
+        or any(not verdict.valid for verdict in result.verdicts)
+        or result.hash_agrees is False
+    )
+    return EXIT_ERRORS if failed else EXIT_OK
 
 
 def _round_of(benchmark: str, asked: str | None) -> tuple[Round | None, str]:
     """The round whose gate applies and the benchmark's name in it."""
-    from assay.status import Usage
     from schemas import UnknownRound, load_round, round_names
     from schemas.names import benchmark_name
 
@@ -66,57 +138,6 @@ def gates_of(round: Round, benchmark: str) -> list[Gate]:
     return gates + [Gate(metric, None, 1.0, bound) for metric, bound in limits.items()]
 
 
-def recompute(options: argparse.Namespace, write: Write, say: Write) -> int:
-    """Run ``assay accuracy``: 0 the gate is reached, 1 it is not, 2 it cannot be computed."""
-    from assay.status import EXIT_ERRORS, EXIT_OK, EXIT_USAGE, Usage
-    from checker.accuracy import registry
-    from checker.accuracy.problem import AccuracyError
-
-    if options.compare is not None:
-        return _compare(options, write)
-    round, name = _round_of(options.benchmark, options.round)
-    gates = gates_of(round, name) if round is not None else []
-    line = Line(enabled=not options.no_progress)
-    try:
-        result = registry.score(
-            options.run,
-            name,
-            options.data,
-            gates=gates,
-            backup=options.backup,
-            progress=_bytes(line, "reading the accuracy log"),
-        )
-    except AccuracyError as error:
-        raise Usage(str(error)) from error
-    finally:
-        line.clear()
-    write(f"log: {result.log}\n")
-    if result.line:
-        write(f"{result.line}\n")
-    part = _part_of(result, round.benchmarks[name].dataset.least(None) if round else None)
-    for verdict in result.verdicts:
-        judged = verdict.line() if part is None else f"{verdict.demand()}: not judged"
-        write(judged + (f" (round {round.name})" if round else "") + "\n")
-    if result.hash_agrees is not None:
-        write(
-            f"SHA-256 {result.sha256}: {'equals' if result.hash_agrees else 'is not'} the hash in accuracy.txt\n"
-        )
-    for problem in result.problems:
-        say(f"{problem.kind}: {problem.message}")
-    for note in result.notes:
-        say(f"note: {note}")
-    if not result.scores:
-        return EXIT_USAGE
-    if part is not None:
-        say(part)
-    failed = (
-        part is not None
-        or any(not verdict.valid for verdict in result.verdicts)
-        or result.hash_agrees is False
-    )
-    return EXIT_ERRORS if failed else EXIT_OK
-
-
 def _part_of(result: AccuracyResult, size: int | None) -> str | None:
     """Why a score is not that of a whole accuracy run; None where it is."""
     if result.missing:
@@ -130,9 +151,8 @@ def _part_of(result: AccuracyResult, size: int | None) -> str | None:
     return None
 
 
-def _compare(options: argparse.Namespace, write: Write) -> int:
+def _compare(options: argparse.Namespace) -> int:
     """Two detection logs beside each other: 0 the same score, 1 different ones."""
-    from assay.status import EXIT_ERRORS, EXIT_OK, Usage
     from checker.accuracy import detection, registry
     from checker.accuracy.problem import AccuracyError
 
@@ -154,7 +174,7 @@ def _compare(options: argparse.Namespace, write: Write) -> int:
                     f"--data {truth}: name the annotation file itself ({len(found)} .json files are there)"
                 )
             truth = found[0]
-        result = detection.compare(logs[0], logs[1], truth, progress=_bytes(line, "reading"))
+        result = detection.compare(logs[0], logs[1], truth, progress=bytes_read(line, "reading"))
     except (AccuracyError, OSError) as error:
         raise Usage(str(error)) from error
     finally:
@@ -173,43 +193,3 @@ def _compare(options: argparse.Namespace, write: Write) -> int:
     for note in result.notes:
         write(f"note: {note}\n")
     return EXIT_OK if abs(result.first.map - result.second.map) < 0.0005 else EXIT_ERRORS
-
-
-def truncate(options: argparse.Namespace, write: Write, say: Write) -> int:
-    """Run ``assay truncate``: show the plan, carry it out unless ``--dry-run``."""
-    from assay.status import EXIT_ERRORS, EXIT_OK, EXIT_USAGE, Usage
-    from checker.accuracy import truncate as chores
-    from checker.accuracy.problem import AccuracyError
-
-    try:
-        actions = chores.plan(options.tree)
-    except (AccuracyError, OSError) as error:
-        raise Usage(str(error)) from error
-    if not actions:
-        say(f"{options.tree}: no mlperf_log_accuracy.json below it")
-        return EXIT_USAGE
-    for action in actions:
-        write(f"{action.kind:<9} {action.size:>13} bytes  {action.relative}  {action.reason}\n")
-    if options.dry_run:
-        return EXIT_OK
-    if options.backup is None:
-        raise Usage(
-            "--backup FOLDER says where the whole logs are kept; or ask for the plan with --dry-run"
-        )
-    line = Line(enabled=not options.no_progress)
-    try:
-        outcomes = chores.apply(actions, options.backup, progress=_bytes(line, "copying"))
-    except (AccuracyError, OSError) as error:
-        raise Usage(str(error)) from error
-    finally:
-        line.clear()
-    failed = [o for o in outcomes if not o.done and o.action.kind != "done"]
-    for outcome in failed:
-        say(f"{outcome.action.relative}: {outcome.reason}")
-    copied = any(outcome.backup is not None for outcome in outcomes)
-    write(
-        f"{len(outcomes) - len(failed)} of {len(outcomes)} done"
-        + (f"; whole logs are in {options.backup}" if copied else "")
-        + "\n"
-    )
-    return EXIT_ERRORS if failed else EXIT_OK

@@ -4,23 +4,57 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from assay.progress import Line
 from assay.signals import held
+from assay.status import EXIT_ERRORS, EXIT_OK, Usage
+from assay.terminal import say, write
 
-Write = Callable[[str], None]
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "pack",
+        allow_abbrev=False,
+        help="make a reproducible archive of a submission that checks, with manifest and report",
+    )
+    parser.description = (
+        "Check TREE and, if no error is found, write an archive that is the same byte for byte whenever "
+        "it is made of the same tree; beside it S.manifest.json with the SHA-256 of every file, and "
+        "S.report.json. assay check S --manifest verifies it."
+    )
+    parser.add_argument("tree", type=Path, metavar="TREE", help="the submission's folder")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="S", help="the archive: .tar.gz or .tar.zst"
+    )
+    parser.add_argument(
+        "--round", metavar="R", help="the round to check by (default: detected from the tree)"
+    )
+    parser.add_argument(
+        "--anyway", action="store_true", help="pack a tree with errors; the manifest says so"
+    )
+    parser.add_argument(
+        "--age-recipient", metavar="KEY", help="encrypt for this public key too, as S.age, by age"
+    )
+    parser.add_argument(
+        "--openssl-passphrase",
+        type=Path,
+        metavar="FILE",
+        help="encrypt too, as S.enc, by openssl with the passphrase in FILE (AES-256, PBKDF2)",
+    )
+    parser.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+    parser.set_defaults(handler=run)
 
 
-def pack(options: argparse.Namespace, write: Write, say: Write) -> int:
+def run(options: argparse.Namespace) -> int:
     """Exit status: 0 packed; 1 the tree has errors (with ``--anyway`` it was packed all the same); 2
     no archive for another reason."""
     with held():
         import checker.engine  # noqa: F401
         from assay.prepare import packing
     from assay.preparing import checked, round_of, verdict
-    from assay.status import EXIT_ERRORS, EXIT_OK, Usage
 
     if not options.tree.is_dir():
         raise Usage(f"{options.tree}: not a folder")

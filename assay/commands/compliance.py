@@ -1,16 +1,53 @@
-"""``assay compliance verify``: judge one compliance test from its own logs."""
+"""``assay compliance verify``: judges one compliance test from its own logs."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
-Write = Callable[[str], None]
+from assay.status import EXIT_ERRORS, EXIT_OK, EXIT_USAGE, Usage
+from assay.terminal import say, write
 
 
-def verify(options: argparse.Namespace, write: Write, say: Write) -> int:
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "compliance", allow_abbrev=False, help="verify a compliance test from its own logs"
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    verify = actions.add_parser(
+        "verify",
+        allow_abbrev=False,
+        help="judge one test and, with --write, write its verify files",
+    )
+    verify.add_argument(
+        "test_dir", type=Path, metavar="TEST_DIR", help="the test's folder, e.g. …/Offline/TEST01"
+    )
+    verify.add_argument(
+        "--main",
+        required=True,
+        type=Path,
+        metavar="RESULT",
+        help="the result's folder, with performance/run_1 and accuracy",
+    )
+    verify.add_argument("--benchmark", required=True, metavar="B")
+    verify.add_argument("--scenario", required=True, metavar="S")
+    verify.add_argument("--round", required=True, metavar="R")
+    verify.add_argument("--test", metavar="TESTnn", help="default: the folder's name")
+    verify.add_argument(
+        "--score",
+        type=float,
+        metavar="X",
+        help="TEST07's accuracy, where accuracy.txt does not state it",
+    )
+    verify.add_argument("--write", action="store_true", help="write the verify files into TEST_DIR")
+    verify.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+    verify.set_defaults(handler=run)
+
+
+def run(options: argparse.Namespace) -> int:
     """Run the command: 0 the test passes, 1 it fails, 2 it cannot be known."""
-    from assay.status import EXIT_ERRORS, EXIT_OK, EXIT_USAGE, Usage
     from checker import compliance
     from checker.discover import canonical_scenario
     from schemas import UnknownRound, load_round

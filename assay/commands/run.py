@@ -1,58 +1,34 @@
-"""The arguments of ``assay run`` and ``assay quantize``."""
+"""``assay run``: measures a benchmark and writes a submission tree."""
 
 from __future__ import annotations
 
 import argparse
 import math
+import shlex
+import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from assay.arguments import above_zero, percent, positive
+from assay.measure import Listener, measured
+from assay.status import EXIT_ERRORS, EXIT_OK, Usage
+from assay.terminal import say
+
+if TYPE_CHECKING:
+    from runner import Plan
+    from schemas.run_file import RunFile
 
 
-def _whole(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return value
-
-
-def _above_zero(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not value > 0 or value == float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return value
-
-
-def _percent(text: str) -> float:
-    try:
-        value = float(text.rstrip("%"))
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < 100:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage from 0 to below 100")
-    return value
-
-
-def _option(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE")
-    words = {"true": True, "false": False}
-    if value.lower() in words:
-        return name, words[value.lower()]
-    for kind in (int, float):
-        try:
-            number = kind(value)
-        except ValueError:
-            continue
-        if math.isfinite(number):  # "nan" and "inf" are words like any other
-            return name, number
-    return name, value
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "run",
+        allow_abbrev=False,
+        help="measure a benchmark under the official LoadGen and write a submission tree",
+    )
+    add_run_options(parser)
+    parser.set_defaults(handler=run)
 
 
 def add_run_options(run: argparse.ArgumentParser) -> None:
@@ -134,10 +110,10 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
     )
     load = run.add_argument_group("load and length")
     load.add_argument(
-        "--target-qps", type=_above_zero, metavar="X", help="default: estimated by a warm-up"
+        "--target-qps", type=above_zero, metavar="X", help="default: estimated by a warm-up"
     )
     load.add_argument(
-        "--min-duration", type=_above_zero, metavar="SECONDS", help="default: the round's"
+        "--min-duration", type=above_zero, metavar="SECONDS", help="default: the round's"
     )
     load.add_argument("--user-conf", type=Path, metavar="FILE", help="a user.conf to start from")
     load.add_argument(
@@ -148,19 +124,19 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
     )
     load.add_argument(
         "--probe-duration",
-        type=_above_zero,
+        type=above_zero,
         metavar="SECONDS",
         help="minimum duration of the search's short runs (default: 3)",
     )
     load.add_argument(
         "--tolerance",
-        type=_percent,
+        type=percent,
         metavar="PERCENT",
         help="stop once the rate is known to within PERCENT (default: 5)",
     )
     load.add_argument(
         "--margin",
-        type=_percent,
+        type=percent,
         metavar="PERCENT",
         help="how far below the highest valid rate to make the full run (default: 5)",
     )
@@ -185,7 +161,7 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
     )
     load.add_argument(
         "--stall-timeout",
-        type=_above_zero,
+        type=above_zero,
         metavar="S",
         help="end a run after S seconds without progress; loading gets ten times as long "
         "(default: 60)",
@@ -223,7 +199,7 @@ def _execution(group: Any) -> None:
         help="ONNX Runtime execution provider (cpu, cuda, tensorrt), in order; never replaced "
         "silently",
     )
-    group.add_argument("--threads", type=_whole, metavar="N", help="threads per inference")
+    group.add_argument("--threads", type=positive, metavar="N", help="threads per inference")
     group.add_argument(
         "--spinning",
         choices=("on", "off"),
@@ -239,74 +215,136 @@ def _execution(group: Any) -> None:
     )
     group.add_argument(
         "--workers",
-        type=_whole,
+        type=positive,
         metavar="N",
         help="concurrent inferences in Offline and Server (default: 1; kserve: 8 per URL; openai: "
         "answers in work at once, 256 per URL)",
     )
-    group.add_argument("--batch", type=_whole, metavar="N", help="samples per Offline inference")
+    group.add_argument("--batch", type=positive, metavar="N", help="samples per Offline inference")
     group.add_argument(
-        "--max-batch", type=_whole, metavar="N", help="most samples per Server inference"
+        "--max-batch", type=positive, metavar="N", help="most samples per Server inference"
     )
     group.add_argument(
         "--batch-deadline-us",
-        type=_above_zero,
+        type=above_zero,
         metavar="US",
         help="how long a Server query may wait for others to share its batch (default: 0)",
     )
 
 
-def add_quantize_options(quantize: argparse.ArgumentParser) -> None:
-    """Everything that ``assay quantize`` takes."""
-    quantize.add_argument("model", type=Path, metavar="MODEL", help="the FP32 ONNX model")
-    quantize.add_argument(
-        "--benchmark", required=True, metavar="B", help="the benchmark the model belongs to"
-    )
-    quantize.add_argument("--out", required=True, type=Path, metavar="FILE")
-    quantize.add_argument(
-        "--calibration",
-        type=_whole,
-        metavar="N",
-        help="number of calibration samples (default: the whole calibration list)",
-    )
-    quantize.add_argument(
-        "--calibration-list",
-        type=Path,
-        metavar="FILE",
-        help="samples by index or file name, one per line, instead of the benchmark's own list",
-    )
-    quantize.add_argument(
-        "--op-types",
-        metavar="T,…",
-        help="quantize these operators only, e.g. Conv (default: all that can be)",
-    )
-    quantize.add_argument(
-        "--exclude",
-        action="append",
-        default=[],
-        metavar="NODE",
-        help="do not quantize this node; repeatable, * is a wildcard",
-    )
-    quantize.add_argument(
-        "--method",
-        choices=("minmax", "percentile", "entropy"),
-        default="minmax",
-        help="how activation ranges are taken from the samples (default: minmax)",
-    )
-    quantize.add_argument(
-        "--reduce-range",
-        action="store_true",
-        help="7-bit weights: the same accuracy on every processor, with or without VNNI",
-    )
-    quantize.add_argument(
-        "--data", type=Path, metavar="FOLDER", help="the data set (default: the benchmark's own)"
-    )
-    quantize.add_argument(
-        "--round",
-        metavar="R",
-        help="round whose accuracy target applies (default: the newest that has B)",
-    )
-    quantize.add_argument("--overwrite", action="store_true", help="replace FILE")
-    quantize.add_argument(
-        "--no-progress", action="store_true", help="no progress on standard error"
-    )
+def _option(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE")
+    words = {"true": True, "false": False}
+    if value.lower() in words:
+        return name, words[value.lower()]
+    for kind in (int, float):
+        try:
+            number = kind(value)
+        except ValueError:
+            continue
+        if math.isfinite(number):  # "nan" and "inf" are words like any other
+            return name, number
+    return name, value
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run ``assay run``: 0 every scenario valid, 1 some not, 2 cannot be done, 130 interrupted."""
+    from runner import RunnerError, cautions, foresee
+
+    plan = plan_of(options, sys.argv[1:] if sys.argv[1:2] == ["run"] else None)
+    try:
+        say(f"{plan.benchmark} by the rules of round {plan.rules.round}: {foresee(plan)}")
+    except RunnerError as error:
+        raise Usage(str(error)) from error
+    for warning in cautions(plan):
+        say(f"note: {warning}")
+    if options.save_config is not None:
+        _save(settings_of(options), options.save_config)
+    if options.dry_run:
+        return EXIT_OK
+    outcomes = measured(plan, Listener(enabled=not options.no_progress))
+    if any(o.status in ("valid", "invalid", "not-compliant") for o in outcomes):
+        say(
+            f"written to {plan.tree.out}; check it with: assay check {plan.tree.out} "
+            f"--round {plan.rules.round}"
+        )
+    return EXIT_OK if all(o.status == "valid" for o in outcomes) else EXIT_ERRORS
+
+
+# An option of the command to the setting of a run file, where the names differ.
+_SETTINGS = {
+    "scenario": "scenarios", "task": "scored_as", "url": "urls", "provider": "providers",
+    "backend_option": "backend_options",
+}  # fmt: skip
+_NOT_SETTINGS = frozenset(
+    ("command", "handler", "version", "config", "save_config", "dry_run", "no_progress")
+)
+
+
+def settings_of(options: argparse.Namespace) -> RunFile:
+    """The run file that the command line means: what `--config` says, changed by its options.
+
+    Raises:
+        Usage: an option or the file cannot be.
+    """
+    from runner import SettingsError
+    from runner.plan import read_run_file
+
+    given = {
+        _SETTINGS.get(name, name): value
+        for name, value in vars(options).items()
+        if value is not None and name not in _NOT_SETTINGS
+    }
+    if "scenarios" in given:
+        names = [name.strip() for text in given["scenarios"] for name in text.split(",")]
+        given["scenarios"] = _scenarios(names)
+    if "backend_options" in given:
+        given["backend_options"] = dict(given["backend_options"])
+    if "spinning" in given:
+        given["spinning"] = given["spinning"] == "on"
+    try:
+        return read_run_file(options.config, **given)
+    except SettingsError as error:
+        raise Usage(str(error)) from error
+
+
+def _scenarios(names: list[str]) -> list[str]:
+    """As they are spelled in a run file."""
+    from runner.settings import RESULTS
+
+    by_low = {s.lower(): s for s in RESULTS}
+    for name in names:
+        if name.lower() not in by_low:
+            raise Usage(f"unknown scenario {name!r}; the scenarios are {', '.join(RESULTS)}")
+    return list(dict.fromkeys(by_low[name.lower()] for name in names))
+
+
+def plan_of(options: argparse.Namespace, arguments: list[str] | None = None) -> Plan:
+    """The measurement that the command line asks for, by its round's rules.
+
+    Raises:
+        Usage: it cannot be made.
+    """
+    from runner import RunnerError
+    from runner.plan import plan_of as made
+
+    try:
+        plan = made(settings_of(options))
+    except RunnerError as error:
+        raise Usage(str(error)) from error
+    return replace(plan, command=shlex.join(["assay", *arguments]) if arguments else "")
+
+
+def _save(run_file: RunFile, path: Path) -> None:
+    """Write the run file, its paths as they are from its folder."""
+    from checker.writing import write_file
+    from runner.plan import relative_to
+    from schemas.run_file import write
+
+    text = write(relative_to(run_file, path.parent))
+    try:
+        write_file(path, f"# assay run --config {path.name}\n{text}".encode())
+    except OSError as error:
+        raise Usage(f"--save-config {path} cannot be written: {error.strerror}") from error
