@@ -229,7 +229,9 @@ def test_a_check_stays_light(tmp_path: Path) -> None:
     assert _loaded_by(code) <= {"numpy"}
 
 
-@pytest.mark.parametrize(("arguments", "expected"), [(["--version"], set()), (["check"], {"check"})])
+@pytest.mark.parametrize(
+    ("arguments", "expected"), [(["--version"], set()), (["check"], {"check"})]
+)
 def test_a_command_imports_no_other(arguments: list[str], expected: set[str]) -> None:
     """What a command does not need is not loaded: every check pays for it."""
     code = (
