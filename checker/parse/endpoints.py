@@ -160,12 +160,14 @@ def read_yaml(file: File) -> Document:
     except Exception as error:  # the library raises of every kind for what it does not expect
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark is not None else None
-        at = f" line {line}" if line else ""
+        where = f"line {line} column {mark.column + 1}" if mark is not None else "the file"
+        # The library's own text is several lines with quotations of the file.
+        what = getattr(error, "problem", None) or str(error)
         document.faults.append(
             Fault(
                 file.path,
                 "syntax",
-                f"the file{at} is not usable YAML: {str(error)[:160]}",
+                f"{where} is not valid YAML: {what[:160]}",
                 line,
                 "fix the YAML",
             )

@@ -41,6 +41,7 @@ CHECK = (
     "power.channels",
     "endpoints.documents",
     "endpoints.performance",
+    "endpoints.statistics",
     "endpoints.accuracy",
     "endpoints.audits",
     "network",

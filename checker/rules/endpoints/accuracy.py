@@ -107,3 +107,52 @@ def endpoints_accuracy_sound(
                 found=str(value),
                 required=">= 0",
             )
+
+
+@rule("A153", WARNING, needs={"accuracy": "endpoints.accuracy"})
+def endpoints_average_agrees(result: Result, round: Round, accuracy: Document) -> Iterator[Problem]:
+    """The average and each overall score are within the scores that they are made of.
+
+    Why: an average outside of its parts was not computed from them.
+    Fix: use accuracy_results.json as the endpoints client wrote it.
+    Source: accuracy_results.json: average_accuracy, accuracy_scores[].score and
+        breakdown.subset_scores.
+    """
+    entries = accuracy.fields.get("accuracy_scores")
+    scores = []
+    for index, entry in enumerate(entries if isinstance(entries, list) else []):
+        if not isinstance(entry, dict) or entry.get("dataset_type") == "performance":
+            continue
+        score, breakdown = as_number(entry.get("score")), entry.get("breakdown")
+        if score is None:
+            continue
+        scores.append(score)
+        parts = breakdown.get("subset_scores") if isinstance(breakdown, dict) else None
+        numbers = [as_number(value) for value in parts.values()] if isinstance(parts, dict) else []
+        place = f"accuracy_scores[{index}]"
+        yield from _outside(
+            accuracy,
+            f"/accuracy_scores/{index}/score",
+            f"the score of {place}",
+            score,
+            [value for value in numbers if value is not None],
+        )
+    average = as_number(accuracy.fields.get("average_accuracy"))
+    if average is not None:
+        yield from _outside(accuracy, "/average_accuracy", "average_accuracy", average, scores)
+
+
+def _outside(
+    accuracy: Document, pointer: str, name: str, value: float, parts: list[float]
+) -> Iterator[Problem]:
+    # The parts are rounded to two places, the whole is not.
+    if parts and not min(parts) - 0.01 <= value <= max(parts) + 0.01:
+        low, high = number(min(parts)), number(max(parts))
+        bounds = low if low == high else f"{low} to {high}"
+        yield Problem(
+            f"{name} is {number(value)}; expected {bounds}, as the scores it is made of",
+            path=accuracy.path,
+            pointer=pointer,
+            found=value,
+            required=bounds,
+        )

@@ -195,6 +195,28 @@ BREAKS: dict[str, tuple[Change, Expected]] = {
     "P157-ttft": (_set("summary", "ttft", *FAST, to=1.6e9), [("P157", SUMMARY)]),
     "P157-tpot": (_set("summary", "tpot", *FAST, to=1.6e7), [("P157", SUMMARY)]),
     "P158-tps": (_set("summary", "tps", to=9e9), [("P158", SUMMARY)]),
+    "P166-percentiles-fall": (
+        _set("summary", "latency", "percentiles", "90.0", to=1.0e10),
+        [("P166", SUMMARY)],
+    ),
+    "P166-maximum-below": (_set("summary", "ttft", "max", to=3e8), [("P166", SUMMARY)]),
+    "P166-median": (_set("summary", "tpot", "median", to=7e6), [("P166", SUMMARY)]),
+    "P166-mean": (_set("summary", "latency", "avg", to=9e9), [("P166", SUMMARY)]),
+    "P166-spread": (_set("summary", "ttft", "std_dev", to=-1.0), [("P166", SUMMARY)]),
+    "P166-total": (_set("summary", "latency", "total", to=8.3e14), [("P166", SUMMARY)]),
+    "P166-first-token-after-the-last": (
+        _set("summary", "latency", to={"percentiles": {"99.0": 1e8}}),
+        [("P166", SUMMARY)],
+    ),
+    "P167-another-target": (
+        _set("summary", "run_config", to={"load_pattern": {"target_qps": 60.0}}),
+        [("P167", CONFIG)],
+    ),
+    "A153-average": (_set("accuracy", "average_accuracy", to=70.0), [("A153", ACCURACY)]),
+    "A153-subsets": (
+        _set("accuracy", *SCORES, "breakdown", to={"subset_scores": {"a": 60.0, "b": 70.0}}),
+        [("A153", ACCURACY)],
+    ),
     "A151-incomplete": (_set("accuracy", *SCORES, "complete", to=False), [("A151", ACCURACY)]),
     "A151-few-units": (_set("accuracy", *SCORES, "unit_samples", to=9), [("A151", ACCURACY)]),
     "A151-few-in-all": (_set("accuracy", *SCORES, "total_samples", to=9), [("A151", ACCURACY)]),
@@ -205,7 +227,7 @@ BREAKS: dict[str, tuple[Change, Expected]] = {
     ),
     "A152-negative": (
         _set("accuracy", *SCORES, "score", to=-1.0),
-        [("A104", ACCURACY), ("A152", ACCURACY)],
+        [("A104", ACCURACY), ("A152", ACCURACY), ("A153", ACCURACY)],
     ),
     "A152-no-token-count": (
         _set("summary", "output_sequence_lengths", to=None),
@@ -213,7 +235,7 @@ BREAKS: dict[str, tuple[Change, Expected]] = {
     ),
     "A104-case-067-every-model-has-a-target": (
         _set("accuracy", *SCORES, "score", to=10.0),
-        [("A104", ACCURACY)],
+        [("A104", ACCURACY), ("A153", ACCURACY)],
     ),
     "C151-passed": (_audit("TEST06", {"test": "consistency_output_test", "passed": True}), []),
     "C151-failed": (
