@@ -145,8 +145,14 @@ def endpoints_average_agrees(result: Result, round: Round, accuracy: Document) -
 def _outside(
     accuracy: Document, pointer: str, name: str, value: float, parts: list[float]
 ) -> Iterator[Problem]:
-    # The parts are rounded to two places, the whole is not.
-    if parts and not min(parts) - 0.01 <= value <= max(parts) + 0.01:
+    # The parts are rounded to two places, the whole is not; some clients state it as a fraction of
+    # one beside parts in percent.
+    inside = (
+        [min(parts) - 0.01 <= scale * value <= max(parts) + 0.01 for scale in (1, 100)]
+        if parts
+        else []
+    )
+    if inside and not any(inside):
         low, high = number(min(parts)), number(max(parts))
         bounds = low if low == high else f"{low} to {high}"
         yield Problem(

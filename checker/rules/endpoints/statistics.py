@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from checker.model import Result
@@ -76,7 +77,7 @@ def _contradictions(
         for percent, value in _percentiles(table)
     ]
     points += [_Point("max", most)] if most is not None else []
-    for below, above in zip(points, points[1:], strict=False):
+    for below, above in pairwise(points):
         if above.value < below.value * (1 - _CLOSE):
             found, expected = _pair(name, above.value, below.value)
             text = f"{above.name} of {name} is {found}; expected at least {expected}, {below.name}"
