@@ -8,7 +8,7 @@ from itertools import islice
 import msgspec
 
 from checker.machine import MachineFault
-from checker.parse.detail import read_detail
+from checker.parse.detail_file import read_detail
 from checker.parse.reading import File, Folder, Unreadable, read_text
 from schemas.load import load_round, round_marks, round_names
 

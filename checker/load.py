@@ -23,7 +23,7 @@ from checker.model import (
 from checker.near import MAX_HINTS, nearest
 from checker.parse.accuracy_log import read_ends
 from checker.parse.accuracy_txt import read_accuracy
-from checker.parse.detail import read_detail
+from checker.parse.detail_file import read_detail
 from checker.parse.documents import Document, read_json
 from checker.parse.reading import Fault, File, Folder
 from checker.parse.summary import into_detail, read_summary

@@ -107,7 +107,7 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     from runner.qsl import Library
     from runner.settings import RunSettings, calibrate, to_loadgen, user_conf_text
     from runner.stall import StallWatch
-    from runner.sut import make_sut
+    from runner.sut_for import make_sut
     from runner.system import free_memory_bytes
     from runner.tokens import Requests, TokenSut
     from runner.tokens import warm_up as warm_up_tokens

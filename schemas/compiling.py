@@ -88,7 +88,7 @@ def _mark(source: Path) -> bytes:
 def _from_toml(source: Path) -> bytes:
     """The file's content from the tables. Raises OSError or ValueError: BadRound and the like."""
     from schemas.enforcement_file import parse_enforcement
-    from schemas.hardware import parse_hardware
+    from schemas.hardware_file import parse_hardware
     from schemas.power import parse_power
     from schemas.round_file import in_order, parse_round
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from schemas.compiling import HERE, compiled
 from schemas.round import Round, Seeds
+
+if TYPE_CHECKING:
+    from schemas.power import Power
 
 _ROUNDS = HERE / "rounds"
 
@@ -75,6 +78,17 @@ def round_marks() -> tuple[RoundMark, ...]:
         rounds = map(load_round, round_names())
         return tuple(RoundMark(round.name, round.seeds, round.official) for round in rounds)
     return tuple(msgspec.msgpack.decode(raw, type=RoundMark) for raw in made.rounds.values())
+
+
+@functools.cache
+def load_power() -> Power:
+    """The table about power of this version."""
+    from schemas.power import Power, parse_power
+
+    made = compiled()
+    if made is not None:
+        return msgspec.msgpack.decode(made.power, type=Power)
+    return parse_power((HERE / "power.toml").read_text(encoding="utf-8"))
 
 
 @functools.cache

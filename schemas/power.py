@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import re
 
 import msgspec
-
-from schemas.compiling import HERE, compiled
 
 
 class Power(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -26,12 +23,3 @@ def parse_power(text: str) -> Power:
     import tomllib
 
     return msgspec.convert(tomllib.loads(text), Power)
-
-
-@functools.cache
-def load_power() -> Power:
-    """The table of this version."""
-    made = compiled()
-    if made is not None:
-        return msgspec.msgpack.decode(made.power, type=Power)
-    return parse_power((HERE / "power.toml").read_text(encoding="utf-8"))

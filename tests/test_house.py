@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import functools
+import graphlib
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 
 import pytest
@@ -49,10 +50,12 @@ def _parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
-def _imported(path: Path) -> Iterator[tuple[str, int]]:
+def _imported(path: Path, without: Set[ast.AST] = frozenset()) -> Iterator[tuple[str, int]]:
     """Every module that a file imports, anywhere in it, as (dotted name, line)."""
     package = path.relative_to(ROOT).parent.parts
     for node in ast.walk(_parsed(path)):
+        if node in without:
+            continue
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name, node.lineno
@@ -77,6 +80,35 @@ def test_imports_only_point_down(package: str) -> None:
         if name.split(".")[0] in PACKAGES and not _inside(name, ALLOWED[package])
     ]
     assert wrong == []
+
+
+def _for_types(tree: ast.Module) -> set[ast.AST]:
+    """What is below ``if TYPE_CHECKING``: it is not imported when the program runs."""
+    return {
+        node
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.dump(block.test)
+        for node in ast.walk(block)
+    }
+
+
+def test_no_import_circles() -> None:
+    """No module needs itself through others, also not by an import inside a function."""
+    files = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in _modules()
+    }
+    needs: dict[str, set[str]] = {}
+    for module, path in files.items():
+        found = {
+            name if name in files else name.rpartition(".")[0]
+            for name, _ in _imported(path, without=_for_types(_parsed(path)))
+        }
+        # A module's own packages are loaded before it, whatever it imports.
+        needs[module] = {
+            name for name in found & files.keys() if not f"{module}.".startswith(f"{name}.")
+        }
+    tuple(graphlib.TopologicalSorter(needs).static_order())  # raises CycleError, which names them
 
 
 def test_what_makes_a_submission_does_not_know_the_command_line() -> None:
@@ -313,7 +345,7 @@ def test_wheel_holds_compiled_tables(wheel: set[str], tmp_path: Path) -> None:
     from schemas import compiling
     from schemas.enforcement import entries
     from schemas.enforcement_file import Entry, parse_enforcement
-    from schemas.hardware import Hardware, parse_hardware
+    from schemas.hardware_file import Hardware, parse_hardware
     from schemas.load import load_round, round_names
     from schemas.power import Power, parse_power
     from schemas.round import Round

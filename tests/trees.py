@@ -22,8 +22,7 @@ from checker.engine import Options
 from checker.engine import check as run_check
 from checker.model import demands_of
 from checker.rules.power.records import sources_digest
-from schemas.load import load_round
-from schemas.power import load_power
+from schemas.load import load_power, load_round
 from schemas.report import Report
 from schemas.round import Benchmark, Gate, Round, Scenario
 

@@ -22,8 +22,7 @@ class CompileTables(BuildHookInterface):  # type: ignore[type-arg]
             from schemas.compiling import FILE, compile_tables
             from schemas.enforcement import entries
             from schemas.hardware import hardware
-            from schemas.load import load_round, round_names
-            from schemas.power import load_power
+            from schemas.load import load_power, load_round, round_names
         finally:
             sys.path.remove(self.root)
         self._folder = tempfile.TemporaryDirectory(prefix="assay-build-")

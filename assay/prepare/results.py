@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from assay.prepare.draft import Draft, Entry
 from checker.discover import canonical_scenario
 from checker.model import System
-from checker.parse.detail import DetailLog, read_detail
+from checker.parse.detail import DetailLog
+from checker.parse.detail_file import read_detail
 from checker.parse.documents import Document, read_json
 from schemas.names import benchmark_name
 

@@ -20,7 +20,8 @@ from checker.compliance.performance import Comparison as Performance
 from checker.compliance.tests import TESTS
 from checker.compliance.tokens import Tokens
 from checker.parse.accuracy_txt import AccuracyText, read_accuracy
-from checker.parse.detail import DetailLog, read_detail
+from checker.parse.detail import DetailLog
+from checker.parse.detail_file import read_detail
 from checker.parse.reading import File
 from checker.writing import replace_file
 from schemas.load import load_round

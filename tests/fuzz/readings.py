@@ -18,7 +18,8 @@ from checker.accuracy.log import read_log
 from checker.accuracy.problem import AccuracyError
 from checker.parse.accuracy_log import read_ends
 from checker.parse.accuracy_txt import read_accuracy
-from checker.parse.detail import DetailLog, read_detail
+from checker.parse.detail import DetailLog
+from checker.parse.detail_file import read_detail
 from checker.parse.documents import read_json
 from checker.parse.endpoints import read_yaml
 from checker.parse.power import read_ptd_log, read_samples

@@ -39,7 +39,7 @@ from runner.child import PR_SET_TIMERSLACK
 from runner.logs import DETAIL, read_detail
 from runner.qsl import Library
 from runner.settings import Hints, to_loadgen, user_conf_text
-from runner.sut import make_sut
+from runner.sut_for import make_sut
 from tools.bench import models
 
 LOAD = 0.6

@@ -26,7 +26,7 @@ from checker.rules.power.records import (
 )
 from checker.rules.structure.entries import listed
 from checker.wording import number, quantity, rounded, shown
-from schemas.power import load_power
+from schemas.load import load_power
 from schemas.round import Round
 
 _VERSION = re.compile(r"\bversion=(\d+(?:\.\d+)+)")

@@ -22,7 +22,7 @@ from checker.audit.replayed import (
     schedule_outcome,
 )
 from checker.model import PerformanceRun
-from checker.parse.detail import read_detail
+from checker.parse.detail_file import read_detail
 from checker.parse.reading import File
 from checker.replay import Agreement, Disagreement, NotReplayed, check_schedule, server_schedule
 from checker.rule import NotJudged

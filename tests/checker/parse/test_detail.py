@@ -7,8 +7,9 @@ import math
 
 import pytest
 
-from checker.parse import detail as module
-from checker.parse.detail import DetailLog, read_detail
+from checker.parse import detail_file as module
+from checker.parse.detail import DetailLog
+from checker.parse.detail_file import read_detail
 from tests.checker.parse.conftest import MakeFile
 from tests.conftest import Grow
 from tests.trees import MARKER

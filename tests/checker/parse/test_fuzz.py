@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from checker.parse.accuracy_log import read_ends
 from checker.parse.accuracy_txt import read_accuracy
-from checker.parse.detail import read_detail
+from checker.parse.detail_file import read_detail
 from checker.parse.documents import read_json
 from checker.parse.endpoints import read_yaml
 from checker.parse.power import read_ptd_log, read_samples

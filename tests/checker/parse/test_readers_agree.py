@@ -13,12 +13,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from checker.accuracy import log as accuracy_log
-from checker.parse import accuracy_txt, detail, power, reading, summary, verify
+from checker.parse import accuracy_txt, detail, detail_file, power, reading, summary, verify
 from checker.parse.reading import File
 from schemas.load import load_round, round_names
 from tests.checker.parse.test_fuzz import _DETAIL, PARSERS, _parse, mutated
 
-_SET = b":::MLLOG " + detail._SET_HEAD
+_SET = b":::MLLOG " + detail_file._SET_HEAD
 _LONG_SET = b"[" + b", ".join(b"%d" % n for n in range(40)) + b"]"
 _REST = (
     b', "time_ms": 1.5, "namespace": "mlperf::logging", "event_type": "POINT_IN_TIME", '
@@ -97,25 +97,25 @@ def _told(log: detail.DetailLog) -> Any:
 @pytest.fixture(autouse=True, scope="module")
 def short_sets() -> Iterator[None]:
     """Sets count as long from 16 bytes on, so that what fails can be read."""
-    with _replaced(detail, "_LONG", 16):
+    with _replaced(detail_file, "_LONG", 16):
         yield
 
 
 def _same_detail(content: bytes) -> None:
-    quick = repr(_told(_parse(detail.read_detail, content)))
-    with _replaced(detail, "_read_whole", lambda log, data: False):
-        plain = repr(_told(_parse(detail.read_detail, content)))
+    quick = repr(_told(_parse(detail_file.read_detail, content)))
+    with _replaced(detail_file, "_read_whole", lambda log, data: False):
+        plain = repr(_told(_parse(detail_file.read_detail, content)))
     assert quick == plain
 
 
 @pytest.mark.parametrize("content", [_WITH_SET, _COMPACT, _WITH_SET * 2, _DETAIL])
 def test_sound_logs_are_read_the_quick_way(content: bytes) -> None:
     log = detail.DetailLog("f")
-    assert detail._read_whole(log, content)
+    assert detail_file._read_whole(log, content)
     _same_detail(content)
     if content != _DETAIL:
         assert log.lengths[6] == 40
-        assert all(entry.decoded is detail._UNSET for entry in log.entries["loaded_qsl_set"])
+        assert all(entry.decoded is detail.UNSET for entry in log.entries["loaded_qsl_set"])
 
 
 @settings(max_examples=EXAMPLES)
@@ -221,4 +221,4 @@ def test_words_of_verification_texts(score: str, check: str, entries: str) -> No
 
 def test_a_file_is_needed_for_nothing(tmp_path: Any) -> None:
     """A log that is not there is a fault, whichever way it would be read."""
-    assert detail.read_detail(File("x", str(tmp_path / "none"), 5)).faults[0].kind == "missing"
+    assert detail_file.read_detail(File("x", str(tmp_path / "none"), 5)).faults[0].kind == "missing"

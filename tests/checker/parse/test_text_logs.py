@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 
-from checker.parse.detail import read_detail
+from checker.parse.detail_file import read_detail
 from checker.parse.detail_text import canonical_mode, canonical_scenario, plain_value
 from checker.parse.summary import into_detail, read_summary
 from schemas.load import load_round

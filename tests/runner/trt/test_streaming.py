@@ -14,7 +14,8 @@ from runner.benchmarks.digits import DIGITS
 from runner.datasets.digits import Digits
 from runner.qsl import Library
 from runner.streaming import BatchCap, StreamedOfflineSut, StreamedServerSut, time_batches
-from runner.sut import PoolSut, UnbatchedServerSut, make_sut
+from runner.sut import PoolSut, UnbatchedServerSut
+from runner.sut_for import make_sut
 from tests.runner.test_sut import Answers, fail, wait
 from tests.runner.trt.fake import FakeTensorRT
 from tests.runner.trt.simulated import Machine, Speeds, server_p99
