@@ -2,8 +2,8 @@
 
 A record holds n x 7 float32: [qsl_idx, ymin, xmin, ymax, xmax, score, class], boxes as fractions
 of the image's height and width, n = 0 for an image without detections. ``qsl_idx`` is the image's
-place in the annotation file. Classes are category ids (SSD-MobileNet) or 1, 2, 3, … in the order
-of the category ids (SSD-ResNet34, RetinaNet: the inverse map).
+place in the annotation file. Classes are category ids (SSD-MobileNet; RetinaNet, whose ids start
+at 0) or 1, 2, 3, … in the order of the category ids (SSD-ResNet34: the inverse map).
 
 pycocotools is called with its own parameters on data built here, which keeps clear of its known
 traps: nothing is printed, no result file is written, an empty set of detections is scored as 0,

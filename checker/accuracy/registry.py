@@ -237,7 +237,7 @@ METHODS: Final[dict[str, Method]] = {
     "map": Method("mAP", _COCO, _map("auto", _COCO_NAMES, _COCO)),
     "map-direct": Method("mAP", _COCO, _map("direct", _COCO_NAMES, _COCO)),
     "map-inverse": Method("mAP", _COCO, _map("inverse", _COCO_NAMES, _COCO)),
-    "map-openimages": Method("mAP", _OPEN, _map("inverse", _OPEN_NAMES, _OPEN)),
+    "map-openimages": Method("mAP", _OPEN, _map("direct", _OPEN_NAMES, _OPEN)),
     "bleu": Method("bleu", _BLEU, _bleu),
     "squad": Method("F1", _SQUAD, _squad),
     "auc": Method("AUC", _DLRM, _auc),

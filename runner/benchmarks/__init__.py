@@ -23,6 +23,7 @@ BENCHMARKS = {
     "mobilenet": "runner.benchmarks.mobilenet:MOBILENET",
     "ssd-mobilenet": "runner.benchmarks.ssd_mobilenet:SSD_MOBILENET",
     "ssd-resnet34": "runner.benchmarks.ssd_resnet34:SSD_RESNET34",
+    "retinanet": "runner.benchmarks.retinanet:RETINANET",
     "gnmt": "runner.benchmarks.gnmt:GNMT",
     # These need a server and a data set that you have.
     "llama2-70b-99": "runner.benchmarks.llama:LLAMA2_70B_99",

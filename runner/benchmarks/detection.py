@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runner.benchmarks.base import Infer, Score, Tensor
-from runner.benchmarks.signature import Signature
+from runner.benchmarks.signature import Signature, options_file
 from runner.datasets import Dataset
-from runner.errors import InferenceError, RunFailed
+from runner.errors import InferenceError, RunFailed, SettingsError
 
 FIELDS = 7
 
@@ -185,6 +185,20 @@ def named_output(signature: Signature, key: str, parts: Sequence[str]) -> Tensor
         f"an output with {' or '.join(parts)} in its name",
         key,
     )
+
+
+def least_score(signature: Signature, default: float) -> float:
+    """The option `least_score`: boxes of a lower score are left out of the log.
+
+    Raises:
+        SettingsError: it is not a number from 0 up to 1.
+    """
+    least = signature.options.get("least_score", default)
+    if not isinstance(least, (int, float)) or not 0 <= least < 1:
+        raise SettingsError(
+            f"{options_file(signature.path)}: found least_score = {least}; expected 0 to 1."
+        )
+    return float(least)
 
 
 def answer(dataset: Dataset, indices: Sequence[int]) -> list[NDArray[Any]]:

@@ -26,7 +26,6 @@ from runner.benchmarks.signature import (
 )
 from runner.datasets.coco import RECIPES, coco
 from runner.datasets.coco import SSD_RESNET34 as RECIPE
-from runner.errors import SettingsError
 
 OPTIONS = (
     "input", "boxes", "classes", "scores", "order", "preprocessing", "least_score",
@@ -55,9 +54,7 @@ def fit(benchmark: Benchmark, model: Path | None, data: Path | None) -> Benchmar
     name = signature.option("preprocessing", RECIPES)
     recipe = RECIPES[name or ("ssd-resnet34-tf" if tensorflow else "ssd-resnet34")]
     recipe = fit_recipe(recipe, signature, picture)
-    least = signature.options.get("least_score", LEAST_SCORE)
-    if not isinstance(least, (int, float)) or not 0 <= least < 1:
-        raise SettingsError(f"{model}: found least_score = {least!r}; expected 0 to 1.")
+    least = detection.least_score(signature, LEAST_SCORE)
     batch = fixed_batch(picture)
     return replace(
         benchmark,
@@ -66,9 +63,7 @@ def fit(benchmark: Benchmark, model: Path | None, data: Path | None) -> Benchmar
         inputs=(replace(picture, shape=(batch, *recipe.shape)),),
         outputs=outputs,
         make_dataset=coco(recipe, "inverse"),
-        execute=detection.ByBatch(
-            batch, partial(detection.by_score, least=float(least), order=order)
-        ),
+        execute=detection.ByBatch(batch, partial(detection.by_score, least=least, order=order)),
     )
 
 

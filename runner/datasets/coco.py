@@ -1,7 +1,8 @@
-"""COCO: the pictures of the 2017 validation set and their annotations."""
+"""Pictures with annotations in COCO's form: COCO 2017 and MLPerf's part of OpenImages."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -12,22 +13,64 @@ from numpy.typing import NDArray
 from runner.datasets.images import Cache, Pictures, Recipe
 from runner.errors import DatasetError
 
-PLACES = ("annotations/instances_val2017.json", "instances_val2017.json", "annotations.json")
-SOURCE = (
-    "The pictures are COCO's 2017 validation set (val2017.zip, 5,000 files) and the annotations "
-    "its instances_val2017.json (annotations_trainval2017.zip), from cocodataset.org. Unpack both "
-    "into one folder, so that it holds val2017/ and annotations/, and name it as the data."
-)
 Classes = Literal["direct", "inverse"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a data set keeps its files.
+
+    Attributes:
+        name: of the data set, for messages.
+        annotations: the annotation file below the folder, the usual one first.
+        pictures: folders of pictures, the usual one first.
+        source: where it comes from and how to lay it out, for messages.
+    """
+
+    name: str
+    annotations: tuple[str, ...]
+    pictures: tuple[str, ...]
+    source: str
+
+
+COCO_2017 = Place(
+    name="COCO",
+    annotations=(
+        "annotations/instances_val2017.json",
+        "instances_val2017.json",
+        "annotations.json",
+    ),
+    pictures=("val2017", "images", "."),
+    source=(
+        "The pictures are COCO's 2017 validation set (val2017.zip, 5,000 files) and the annotations "
+        "its instances_val2017.json (annotations_trainval2017.zip), from cocodataset.org. Unpack "
+        "both into one folder, so that it holds val2017/ and annotations/, and name it as the data."
+    ),
+)
+# Laid out as the reference's download script leaves it.
+OPENIMAGES = Place(
+    name="OpenImages",
+    annotations=(
+        "annotations/openimages-mlperf.json",
+        "openimages-mlperf.json",
+        "annotations.json",
+    ),
+    pictures=("validation/data", "images", "."),
+    source=(
+        "The pictures are the 24,781 of OpenImages' validation set that MLPerf uses and the "
+        "annotations its openimages-mlperf.json, from the download script of MLPerf's vision "
+        "reference. Name the folder that holds validation/data/ and annotations/ as the data."
+    ),
+)
+
+
 class Coco(Pictures):
-    """A folder with annotations/instances_val2017.json and val2017/.
+    """A folder of pictures and an annotation file in COCO's form, by default COCO 2017.
 
     Sample i is image i of the annotation file.
 
     Args:
-        path: the folder, or an annotation file beside or below which the pictures lie.
+        path: the folder, or an annotation file beside or below which the pictures are.
         recipe: preprocessing of the model.
         classes: "direct": the model gives category ids; "inverse": 1, 2, 3, … in their order.
 
@@ -41,37 +84,40 @@ class Coco(Pictures):
         recipe: Recipe | None = None,
         classes: Classes = "direct",
         cache: Cache | None = None,
+        place: Place = COCO_2017,
     ) -> None:
         from checker.accuracy.detection import read_annotations
         from checker.accuracy.problem import AccuracyError
 
         if path is None:
-            raise DatasetError(f"found no folder of COCO, because none was named. {SOURCE}")
+            raise DatasetError(
+                f"found no folder of {place.name}, because none was named. {place.source}"
+            )
         if path.is_file():
             self.annotation_file = path
         else:
-            found = [path / place for place in PLACES if (path / place).is_file()]
+            found = [path / name for name in place.annotations if (path / name).is_file()]
             if not found:
-                raise DatasetError(f"{path / PLACES[0]}: found no such file. {SOURCE}")
+                raise DatasetError(
+                    f"{path / place.annotations[0]}: found no such file. {place.source}"
+                )
             self.annotation_file = found[0]
         try:
             self._truth = read_annotations(self.annotation_file)
         except AccuracyError as error:
-            raise DatasetError(f"{error}. {SOURCE}") from error
+            raise DatasetError(f"{error}. {place.source}") from error
         if not self._truth.images:
-            raise DatasetError(f"{self.annotation_file}: found no images. {SOURCE}")
+            raise DatasetError(f"{self.annotation_file}: found no images. {place.source}")
         top = path if path.is_dir() else self.annotation_file.parent
         if path.is_file() and top.name == "annotations":
             top = top.parent
         first = self._truth.images[0].file_name
-        folder = next(
-            (f for f in (top / "val2017", top / "images", top) if (f / first).is_file()),
-            top / "val2017",
-        )
+        folders = [top / name for name in place.pictures]
+        folder = next((f for f in folders if (f / first).is_file()), folders[0])
         super().__init__(
             [folder / image.file_name for image in self._truth.images],
             recipe or SSD_MOBILENET,
-            SOURCE,
+            place.source,
             checksums=top,
             cache=cache,
         )
@@ -106,6 +152,8 @@ SSD_RESNET34 = Recipe(
 SSD_RESNET34_TF = Recipe(
     "linear", 1200, mean=(123.68, 116.78, 103.94), layout="NHWC", input_name="image:0"
 )
+# The graph itself normalises by mean and deviation.
+RETINANET = Recipe("linear", 800, scale=(1 / 255,) * 3, input_name="images")
 RECIPES = {
     "ssd-mobilenet": SSD_MOBILENET,
     "ssd-resnet34": SSD_RESNET34,
@@ -114,5 +162,10 @@ RECIPES = {
 
 
 def coco(recipe: Recipe, classes: Classes) -> partial[Coco]:
-    """Opens the data set with this preprocessing."""
+    """Opens COCO 2017 with this preprocessing."""
     return partial(Coco, recipe=recipe, classes=classes)
+
+
+def openimages(recipe: Recipe) -> partial[Coco]:
+    """Opens MLPerf's part of OpenImages with this preprocessing; classes are category ids."""
+    return partial(Coco, recipe=recipe, place=OPENIMAGES)

@@ -88,6 +88,10 @@ Boxes = Sequence[Sequence[tuple[float, float, float, float, float, int]]]
 """For each colour its detections: ymin, xmin, ymax, xmax (fractions), score, class."""
 
 
+TrueBoxes = Sequence[Sequence[tuple[float, float, float, float, int]]]
+"""For each picture its true boxes: ymin, xmin, ymax, xmax (fractions), category."""
+
+
 def _table(found: Boxes) -> tuple[NDArray[Any], ...]:
     most = max(map(len, found))
     numbers = np.array([len(boxes) for boxes in found], np.float32)
@@ -125,6 +129,46 @@ def ssd_resnet34(path: Path, found: Boxes, colours: NDArray[Any]) -> Path:
     ):
         g.add("Gather", g.weight(values), best, name=name)
         g.output(name, dtype, [1, "nbox", *values.shape[2:]])
+    g.save(path)
+    return path
+
+
+def retinanet(
+    path: Path, found: Boxes, *, batch: int | str = 1, normalised: bool = True, shift: int = 0
+) -> Path:
+    """`images` (N, 3, 800, 800) to `boxes` from left and top in pixels, `labels`, `scores`.
+
+    Args:
+        batch: 1: as the reference's file, outputs of one picture, as many as were found; else
+            outputs with an axis for the batch, padded with scores of 0.
+        normalised: takes values of 0 to 1; else whatever mean and deviation make of them.
+        shift: added to the labels.
+    """
+    g = Graph("retinanet")
+    picture = g.input("images", "float32", [batch, 3, 800, 800])
+    mean, deviation = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
+    colours = COLOURS[: len(found)] / 255
+    near = nearest_colour(
+        g, picture, "NCHW", colours if normalised else (colours - mean) / deviation
+    )
+    best = g.add("ArgMax", near, axis=1, keepdims=0)
+    _, boxes, scores, classes = _table(found)
+    tables = (
+        ("boxes", "float32", boxes[:, :, [1, 0, 3, 2]] * 800),
+        ("labels", "int64", classes.astype(np.int64) + shift),
+        ("scores", "float32", scores),
+    )
+    if batch != 1:
+        for name, dtype, values in tables:
+            g.add("Gather", g.weight(values), best, name=name)
+            g.output(name, dtype, [batch, *values.shape[1:]])
+    else:
+        one = g.add("Squeeze", best, g.weight([0]))
+        real = g.add("Greater", g.add("Gather", g.weight(scores), one), g.weight([0.01]))
+        for name, dtype, values in tables:
+            every = g.add("Gather", g.weight(values), one)
+            g.add("Compress", every, real, name=name, axis=0)
+            g.output(name, dtype, ["K", *values.shape[2:]])
     g.save(path)
     return path
 

@@ -69,7 +69,7 @@ def imagenet(tmp_path: Path) -> Path:
     return folder
 
 
-TRUTH: list[list[tuple[float, float, float, float, int]]] = [
+TRUTH: models.TrueBoxes = [
     [(0.1, 0.1, 0.5, 0.6, 1), (0.5, 0.5, 0.9, 0.9, 90)],
     [(0.2, 0.3, 0.8, 0.7, 18)],
     [],
@@ -78,15 +78,16 @@ TRUTH: list[list[tuple[float, float, float, float, int]]] = [
 CATEGORIES = [1, 3, 18, 90]
 
 
-@pytest.fixture
-def coco(tmp_path: Path) -> Path:
-    folder = tmp_path / "coco"
+def annotated(
+    folder: Path, pictures: str, file: str, truth: models.TrueBoxes, categories: list[int]
+) -> Path:
+    """A data set with annotations in COCO's form, a picture of another colour each."""
     images: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
-    for n, boxes in enumerate(TRUTH):
+    for n, boxes in enumerate(truth):
         height, width = ((480, 640), (427, 333))[n % 2]
         name = f"{139 + 7 * n:012}.jpg"
-        coloured(folder / "val2017" / name, COLOURS[n], height, width)
+        coloured(folder / pictures / name, COLOURS[n], height, width)
         images.append({"id": 139 + 7 * n, "file_name": name, "height": height, "width": width})
         for ymin, xmin, ymax, xmax, label in boxes:
             w, h = (xmax - xmin) * width, (ymax - ymin) * height
@@ -100,14 +101,21 @@ def coco(tmp_path: Path) -> Path:
                     "iscrowd": 0,
                 }
             )
-    truth = {
+    content = {
         "images": images,
         "annotations": annotations,
-        "categories": [{"id": k, "name": str(k)} for k in CATEGORIES],
+        "categories": [{"id": k, "name": str(k)} for k in categories],
     }
-    (folder / "annotations").mkdir()
-    (folder / "annotations" / "instances_val2017.json").write_text(json.dumps(truth))
+    (folder / file).parent.mkdir(parents=True, exist_ok=True)
+    (folder / file).write_text(json.dumps(content))
     return folder
+
+
+@pytest.fixture
+def coco(tmp_path: Path) -> Path:
+    return annotated(
+        tmp_path / "coco", "val2017", "annotations/instances_val2017.json", TRUTH, CATEGORIES
+    )
 
 
 def found_boxes(inverse: bool) -> models.Boxes:
