@@ -18,7 +18,8 @@ from checker.accuracy.problem import AccuracyError
 from checker.archive import BadArchive, Limits, opened
 from checker.parse import accuracy_log, documents, endpoints, power, summary, user_conf, verify
 from checker.parse.accuracy_txt import read_accuracy
-from checker.parse.detail import DetailLog, add, entry_of, read_detail
+from checker.parse.detail import DetailLog, add, entry_of
+from checker.parse.detail_file import read_detail
 from checker.parse.reading import (
     Fault,
     File,
