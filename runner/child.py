@@ -99,8 +99,9 @@ def _follow_parent() -> None:
 def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     import mlperf_loadgen as lg
 
+    from runner.affinity import cpu_list
     from runner.backends import open_backend
-    from runner.backends.base import Warns
+    from runner.backends.base import Profiles, Warns
     from runner.benchmarks import open_benchmark
     from runner.disturbance import Disturbance
     from runner.errors import DatasetError, RunnerError, SettingsError
@@ -109,12 +110,16 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     from runner.stall import StallWatch
     from runner.sut_for import make_sut
     from runner.system import free_memory_bytes
+    from runner.timeline import TIMELINE, TimelineWriter
     from runner.tokens import Requests, TokenSut
     from runner.tokens import warm_up as warm_up_tokens
     from runner.watch import Watch
 
     settings = RunSettings(**job["settings"])
     folder = Path(job["folder"])
+    if job["cpus"]:
+        os.sched_setaffinity(0, job["cpus"])  # threads made from here on inherit it
+    measured = settings.mode == "performance" and not settings.audit_conf
     channel.enter("load")
     timed: list[float] = []
     counted: list[Any] = []  # the SUT, when there is one
@@ -137,6 +142,10 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
         # Building an engine may take minutes.
         lambda message: channel.send("phase", phase="load", message=message),
     )
+    if job["profile"] and measured:
+        if not isinstance(backend, Profiles):
+            raise SettingsError(f"found --profile; backend {job['backend']} writes no profile.")
+        backend.profile_into = folder
     if job["batch_size"] and hasattr(backend, "batch_size"):
         backend.batch_size = job["batch_size"]
     backend.load(benchmark, model, dataset)
@@ -247,13 +256,17 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     watch = Watch(limits) if limits and job["early_stop"] else None
 
     disturbance = Disturbance()
+    timeline: TimelineWriter | None = None
+    if measured:
+        what = "first tokens" if tokens is not None else "queries"
+        timeline = TimelineWriter(folder / TIMELINE, settings.scenario, what)
 
     def answering() -> None:
         stall.enter("running", least_s)
 
     reporter = threading.Thread(
         target=_report,
-        args=(channel, sut, began, stop, watch, answering, disturbance),
+        args=(channel, sut, began, stop, watch, answering, disturbance, timeline),
         name="reporter",
         daemon=True,
     )
@@ -276,6 +289,8 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     stall.enter("closing")
     stop.set()
     reporter.join()
+    if timeline is not None:
+        timeline.close()
     sut.close()
     lg.DestroyQSL(samples)
     (lg.DestroyFastSUT if sut_name is None else lg.DestroyQDL)(handle)
@@ -289,6 +304,7 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
         "seconds": seconds,
         "samples": sut.done,
         "framework": framework,
+        "processors": cpu_list(os.sched_getaffinity(0)) if job["cpus"] else "",
         "total": total,
         "batch_size": job["batch_size"],
     }
@@ -393,6 +409,7 @@ def _report(
     watch: Any,
     answering: Callable[[], None],
     disturbance: Any,
+    timeline: Any,
 ) -> None:
     """Report the counters until `stop`; `answering` is called once, after the first answer."""
     from runner.errors import HopelessRun
@@ -407,8 +424,12 @@ def _report(
             issued = watch.due(now) if watch else done
         recent = getattr(sut, "recent", None)
         latency = None
+        if recent is not None:
+            recent = list(recent.copy())
+        if timeline is not None:
+            timeline.add(now, done, issued, recent)
         if recent:
-            ordered = sorted(recent.copy())
+            ordered = sorted(recent)
             latency = ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
         channel.send(
             "progress", samples=done, elapsed=now, issued=issued, late=late, latency=latency

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner.errors import SettingsError
+from runner.timeline import traces_of
 from schemas import Round, UnknownRound, load_round, round_names
 
 DIVISIONS = ("closed", "open", "network")
@@ -63,6 +64,7 @@ class Places:
         documentation: the submitter's documentation folder.
         mapping: the file that maps open-division folders to benchmarks; None where the round
             knows no such file.
+        traces: the folder, outside of the tree, for what is no part of a submission.
     """
 
     home: Path
@@ -74,6 +76,7 @@ class Places:
     code: Path
     documentation: Path
     mapping: Path | None
+    traces: Path
 
 
 def places(
@@ -122,4 +125,5 @@ def places(
         documentation=tree
         / (layout.documentation or "{division}/{submitter}/documentation").format(**names),
         mapping=tree / mapping.format(**names) if mapping and division == "open" else None,
+        traces=traces_of(tree) / layout.results.format(**names),
     )

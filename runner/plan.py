@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from runner.backends import NETWORKED
+from runner.affinity import parse_cpus
+from runner.backends import BACKENDS, NETWORKED
 from runner.benchmarks import get_benchmark
 from runner.errors import SettingsError
 from runner.layout import get_round, newest_round
@@ -73,6 +74,7 @@ class Load:
         target_qps, expected_latency_ms: None: from a warm-up.
         user_conf: text of a user.conf to start from; `user_conf_name`: how messages call it.
         share: of the warm-up's one-by-one rate that Server is asked for.
+        warm_up_s: how long to warm up, at least, before LoadGen begins.
     """
 
     min_duration_ms: int | None = None
@@ -82,6 +84,7 @@ class Load:
     user_conf: str = ""
     user_conf_name: str = "user.conf"
     share: float = 0.25
+    warm_up_s: float = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +96,7 @@ class Execution:
         backend_options: override what the benchmark suggests.
         batch_size, max_batch: samples in one inference, in Offline and at most in Server; None:
             the benchmark's.
-        workers, batch_deadline_us: see `runner.run.Job`.
+        workers, batch_deadline_us, cpus, profile: see `runner.run.Job`.
     """
 
     backend: str = "onnxruntime"
@@ -102,6 +105,8 @@ class Execution:
     batch_size: int | None = None
     max_batch: int | None = None
     batch_deadline_us: float = 0.0
+    cpus: tuple[int, ...] = ()
+    profile: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -382,6 +387,7 @@ def plan_of(run_file: RunFile) -> Plan:
             target_qps=load.target_qps,
             user_conf=_user_conf(load.user_conf),
             user_conf_name=load.user_conf or "user.conf",
+            warm_up_s=load.warm_up,
         ),
         execution=_execution(execution, tree, run_file.benchmark),
         conduct=Conduct(
@@ -437,22 +443,40 @@ def _execution(table: files.ExecutionTable, tree: files.TreeTable, benchmark: st
 
         if is_remote({"url": table.urls}):
             raise SettingsError("--system NAME is needed: the servers are not this machine")
+    runtime = backend == "onnxruntime"
+    for option, set_ in (
+        ("--provider-option", table.provider_options),
+        ("--session-config", table.session_config),
+        ("--inter-op-threads", table.inter_op_threads),
+        ("--profile", table.profile),
+    ):
+        if set_ and not runtime and backend in BACKENDS:
+            raise SettingsError(f"{option} belongs to --backend onnxruntime, not to {backend}")
+    cpus = parse_cpus(table.cpus) if table.cpus else ()
+    # ONNX Runtime's own choice of threads binds each to a core, whichever this process may use.
+    threads = table.threads or (len(cpus) if cpus and runtime else None)
     options = {
         "url": table.urls or None,
-        "threads": table.threads,
+        "threads": threads,
         "providers": table.providers or None,
         "spinning": table.spinning,
         "optimization": table.graph_optimization,
         "io_binding": table.io_binding or None,
+        "provider_options": table.provider_options or None,
+        "session_config": table.session_config or None,
+        "inter_op_threads": table.inter_op_threads,
+        "devices": table.devices or None,
         "engine": table.engine,
     }
     given = {name: value for name, value in options.items() if value is not None}
     return Execution(
         backend=backend,
         backend_options={**given, **table.backend_options},
-        workers=table.workers or _workers(backend, len(table.urls)),
+        workers=table.workers or len(table.devices) or _workers(backend, len(table.urls)),
         batch_size=table.batch,
         # A server makes its own batches; what dispatches to it should not.
         max_batch=table.max_batch or (1 if behind else None),
         batch_deadline_us=table.batch_deadline_us,
+        cpus=cpus,
+        profile=table.profile,
     )

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from runner import compliance, logs
 from runner.backends import NETWORKED, preflight
+from runner.backends.onnx_session import weight_types
 from runner.benchmarks.base import Benchmark, Score
 from runner.compliance import ComplianceRun, required_tests, run_test
 from runner.datasets import Dataset
@@ -238,7 +239,11 @@ class _Scenario:
         if plan.execution.backend == "dummy":
             return "none"
         types = self.made_with.weight_types
-        made = backend_options(plan, self.benchmark).get("precision")
+        options = backend_options(plan, self.benchmark)
+        made = options.get("precision")
+        if plan.execution.backend == "onnxruntime" and "fp32" in types:
+            # TensorRT chooses among them, layer by layer.
+            types = tuple(sorted({*types, *weight_types(options)}))
         if made in ("fp16", "bf16", "int8", "fp8"):
             types = tuple(sorted({made if t == "fp32" else t for t in types}))
         return ", ".join(types) or (plan.inputs.precision or "fp32").split("-")[0]

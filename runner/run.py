@@ -48,6 +48,8 @@ class Job:
         early_stop: end a performance run as soon as it can only become INVALID.
         stall_timeout_s: end any run in which nothing moves for so long; loading gets ten times as
             much, and an inference at least 100 times what it took in the warm-up.
+        cpus: the processors that the run is bound to; none: those of this process.
+        profile: write the backend's profile of a performance run beside its logs.
     """
 
     benchmark: str
@@ -63,6 +65,8 @@ class Job:
     batch_deadline_us: float = 0.0
     early_stop: bool = True
     stall_timeout_s: float = 60.0
+    cpus: tuple[int, ...] = ()
+    profile: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.stall_timeout_s <= 1e6:
@@ -92,6 +96,7 @@ class Measurement:
         warnings: what should be known about the result.
         disturbed: share of the time for which threads of the run waited for a processor that other
             processes, or the host, had; 0 where the kernel does not say.
+        processors: those that the run was bound to, as a list; "" where it was not.
     """
 
     folder: Path
@@ -107,6 +112,7 @@ class Measurement:
     samples: int
     warnings: tuple[str, ...] = ()
     disturbed: float = 0.0
+    processors: str = ""
 
 
 def measure(job: Job, folder: Path, progress: Progress | None = None) -> Measurement:
@@ -470,4 +476,5 @@ def _judge(
         samples=done["samples"],
         warnings=(*done["warnings"], *_noted(done["disturbed"], job)),
         disturbed=done["disturbed"],
+        processors=done["processors"],
     )

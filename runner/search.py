@@ -316,7 +316,9 @@ class _Prober:
         shutil.rmtree(folder, ignore_errors=True)
         began = time.monotonic()
         try:
-            result = measure(replace(self._job, settings=settings), folder, self._progress)
+            result = measure(
+                replace(self._job, settings=settings, profile=False), folder, self._progress
+            )
         except HopelessRun as error:
             for left in self._runs.glob(f"{folder.name}.failed*"):
                 shutil.rmtree(left, ignore_errors=True)

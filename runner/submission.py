@@ -36,6 +36,7 @@ from runner.layout import Places, check_name
 from runner.provenance import Provenance
 from runner.run import Measurement
 from runner.settings import RunSettings
+from runner.timeline import TIMELINE
 
 __all__ = ["Paper", "check_name", "truncate_accuracy_log", "write_result", "write_system"]
 
@@ -158,6 +159,7 @@ def write_result(
         tested = result
     try:
         shutil.rmtree(parcels, ignore_errors=True)
+        _keep_traces(performance.folder, places.traces)
         _move_logs(performance.folder, result / "performance" / "run_1")
         _move_logs(accuracy.folder, result / "accuracy", logs.ACCURACY)
         _write(result / "accuracy" / "accuracy.txt", score.line + "\n")
@@ -206,6 +208,18 @@ def write_result(
             f"{performance.folder.parent}. Free space or fix the permissions and run again."
         ) from error
     return places.result
+
+
+TRACES = (TIMELINE, "onnxruntime_profile*.json")
+"""What a run leaves beside LoadGen's logs, for `assay plot` and for people."""
+
+
+def _keep_traces(run: Path, folder: Path) -> None:
+    """Put what is no part of a submission beside the tree, in place of an older run's."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for path in sorted(path for pattern in TRACES for path in run.glob(pattern)):
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.move(path, folder / path.name)
 
 
 def _move_logs(source: Path, target: Path, *more: str) -> None:
@@ -350,6 +364,8 @@ def _result_readme(
         f"| Data | {_data(benchmark, performance)} |",
         f"| LoadGen ran for | {performance.seconds:.1f} s |",
     ]
+    if performance.processors:
+        lines.append(f"| Processors | {performance.processors}, bound |")
     made_with = paper.made_with
     for title, text in (
         ("Weights", made_with.weights),

@@ -60,6 +60,9 @@ class LoadTable(_Table, frozen=True, kw_only=True):
         None
     )
     user_conf: Annotated[str, Meta(description="A user.conf to start from.")] | None = None
+    warm_up: Annotated[
+        float, Meta(gt=0, le=3600, description="Seconds of warm-up before LoadGen begins.")
+    ] = 0.3
     find_qps: Annotated[bool, Meta(description="Search for the highest valid rate.")] = False
     probe_duration: Annotated[Positive, Meta(description="Seconds of a short run.")] = 3.0
     tolerance: Annotated[Percent, Meta(description="Percent to which the rate is found.")] = 5.0
@@ -99,10 +102,29 @@ class ExecutionTable(_Table, frozen=True, kw_only=True):
     providers: Annotated[
         list[str], Meta(description="ONNX Runtime's execution providers, in order.")
     ] = []
+    provider_options: Annotated[
+        dict[str, dict[str, bool | int | float | str]],
+        Meta(description="Options of execution providers, by provider and name."),
+    ] = {}
+    session_config: Annotated[
+        dict[str, bool | int | float | str],
+        Meta(description="ONNX Runtime's session config entries."),
+    ] = {}
+    devices: Annotated[
+        list[Annotated[int, Meta(ge=0)]],
+        Meta(description="Numbers of the devices to use at once: a session on each."),
+    ] = []
+    cpus: Annotated[
+        str | None, Meta(description="Processors to run on: 0-7,16 or NUMA nodes: node0.")
+    ] = None
     threads: Annotated[Count, Meta(description="Threads per inference.")] | None = None
+    inter_op_threads: Annotated[
+        Count | None, Meta(description="ONNX Runtime: threads for independent branches.")
+    ] = None
     spinning: Annotated[bool, Meta(description="Idle threads spin.")] | None = None
     graph_optimization: Literal["disable", "basic", "extended", "all"] | None = None
     io_binding: bool = False
+    profile: Annotated[bool, Meta(description="Write ONNX Runtime's profile.")] = False
     workers: Annotated[Count, Meta(description="Inferences at the same time.")] | None = None
     batch: Annotated[Count, Meta(description="Samples per Offline inference.")] | None = None
     max_batch: Annotated[Count, Meta(description="Most samples per Server inference.")] | None = (

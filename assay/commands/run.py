@@ -115,6 +115,12 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
     load.add_argument(
         "--min-duration", type=above_zero, metavar="SECONDS", help="default: the round's"
     )
+    load.add_argument(
+        "--warm-up",
+        type=above_zero,
+        metavar="SECONDS",
+        help="warm up for so long before LoadGen begins (default: 0.3)",
+    )
     load.add_argument("--user-conf", type=Path, metavar="FILE", help="a user.conf to start from")
     load.add_argument(
         "--find-qps",
@@ -199,7 +205,40 @@ def _execution(group: Any) -> None:
         help="ONNX Runtime execution provider (cpu, cuda, tensorrt), in order; never replaced "
         "silently",
     )
+    group.add_argument(
+        "--provider-option",
+        action="append",
+        type=_provider_option,
+        metavar="[EP.]NAME=VALUE",
+        help="an option of a provider, of the first where none is named: device_id=1, "
+        "tensorrt.trt_fp16_enable=1; repeatable",
+    )
+    group.add_argument(
+        "--session-config",
+        action="append",
+        type=_entry,
+        metavar="NAME=VALUE",
+        help="a session config entry of ONNX Runtime; repeatable",
+    )
+    group.add_argument(
+        "--devices",
+        action="append",
+        type=_devices,
+        metavar="N,…",
+        help="run on several devices at once: an ONNX Runtime session on each, a worker for each",
+    )
+    group.add_argument(
+        "--cpus",
+        metavar="LIST",
+        help="bind the run to these processors: 0-7,16 or NUMA nodes: node0",
+    )
     group.add_argument("--threads", type=positive, metavar="N", help="threads per inference")
+    group.add_argument(
+        "--inter-op-threads",
+        type=positive,
+        metavar="N",
+        help="ONNX Runtime's threads for independent branches of the graph (default: 1)",
+    )
     group.add_argument(
         "--spinning",
         choices=("on", "off"),
@@ -211,7 +250,16 @@ def _execution(group: Any) -> None:
         help="ONNX Runtime's graph optimization (default: all)",
     )
     group.add_argument(
-        "--io-binding", action="store_true", default=None, help="use ONNX Runtime's I/O binding"
+        "--io-binding",
+        action="store_true",
+        default=None,
+        help="use ONNX Runtime's I/O binding, in device memory where the provider has some",
+    )
+    group.add_argument(
+        "--profile",
+        action="store_true",
+        default=None,
+        help="write ONNX Runtime's profile of the performance run to TREE.traces (it slows the run)",
     )
     group.add_argument(
         "--workers",
@@ -249,6 +297,28 @@ def _option(text: str) -> tuple[str, Any]:
     return name, value
 
 
+def _entry(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE")
+    return name, value
+
+
+def _provider_option(text: str) -> tuple[str, str, str]:
+    place, value = _entry(text)
+    provider, _, name = place.rpartition(".")
+    if not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form [EP.]NAME=VALUE")
+    return provider, name, value
+
+
+def _devices(text: str) -> list[int]:
+    numbers = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() for part in numbers):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of device numbers such as 0,1")
+    return [int(part) for part in numbers]
+
+
 def run(options: argparse.Namespace) -> int:
     """Run ``assay run``: 0 every scenario valid, 1 some not, 2 cannot be done, 130 interrupted."""
     from runner import RunnerError, cautions, foresee
@@ -276,7 +346,7 @@ def run(options: argparse.Namespace) -> int:
 # An option of the command to the setting of a run file, where the names differ.
 _SETTINGS = {
     "scenario": "scenarios", "task": "scored_as", "url": "urls", "provider": "providers",
-    "backend_option": "backend_options",
+    "backend_option": "backend_options", "provider_option": "provider_options",
 }  # fmt: skip
 _NOT_SETTINGS = frozenset(
     ("command", "handler", "version", "config", "save_config", "dry_run", "no_progress")
@@ -302,12 +372,29 @@ def settings_of(options: argparse.Namespace) -> RunFile:
         given["scenarios"] = _scenarios(names)
     if "backend_options" in given:
         given["backend_options"] = dict(given["backend_options"])
+    if "session_config" in given:
+        given["session_config"] = dict(given["session_config"])
+    if "devices" in given:
+        given["devices"] = [number for numbers in given["devices"] for number in numbers]
     if "spinning" in given:
         given["spinning"] = given["spinning"] == "on"
     try:
+        if "provider_options" in given:
+            given["provider_options"] = _by_provider(given, options.config)
         return read_run_file(options.config, **given)
     except SettingsError as error:
         raise Usage(str(error)) from error
+
+
+def _by_provider(given: dict[str, Any], config: Path | None) -> dict[str, dict[str, str]]:
+    """The options of each provider; one without a provider belongs to the first."""
+    from runner.plan import read_run_file
+
+    providers = given.get("providers") or read_run_file(config).execution.providers or ["cpu"]
+    found: dict[str, dict[str, str]] = {}
+    for provider, name, value in given["provider_options"]:
+        found.setdefault(provider or providers[0], {})[name] = value
+    return found
 
 
 def _scenarios(names: list[str]) -> list[str]:

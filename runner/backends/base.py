@@ -156,6 +156,13 @@ class Warns(Protocol):
 
 
 @runtime_checkable
+class Profiles(Protocol):
+    """Writes a profile of its inferences into a folder, where that is set before `load`."""
+
+    profile_into: Path | None
+
+
+@runtime_checkable
 class AnswersWhole(Protocol):
     """Gives what the benchmark's encoding takes, so that its `execute` is not used, if true."""
 

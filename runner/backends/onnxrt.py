@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,6 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from runner.backends.onnx_session import (
+    CPU,
+    CUDA,
+    TENSORRT,
+    Options,
+    SessionOptions,
+    open_session,
+    provider_name,
+    statement,
+    unverified,
+    verify_available,
+    verify_config,
+)
 from runner.errors import BackendError
 
 if TYPE_CHECKING:
@@ -17,14 +31,8 @@ if TYPE_CHECKING:
     from runner.benchmarks.base import Benchmark
     from runner.datasets import Dataset
 
-CPU = "CPUExecutionProvider"
-_LEVELS = ("disable", "basic", "extended", "all")
-
-
-def provider_name(short: str) -> str:
-    """ONNX Runtime's name of a provider: "cpu" and "CPUExecutionProvider" are the same."""
-    known = {"cpu": CPU, "cuda": "CUDAExecutionProvider", "tensorrt": "TensorrtExecutionProvider"}
-    return known.get(short.lower(), short)
+_ON_CUDA = (CUDA, TENSORRT)  # providers whose memory OrtValue calls "cuda"
+PROFILE = "onnxruntime_profile"
 
 
 class _Bound(dict[str, Any]):
@@ -45,8 +53,15 @@ class OnnxRuntime:
         threads: intra-op threads; 0 leaves the number to ONNX Runtime (all cores).
         spinning: whether idle threads wait actively; False where cores are shared.
         optimization: "disable", "basic", "extended" or "all".
-        io_binding: bind inputs and outputs by hand; with a device it saves copies, on the CPU
-            it seldom pays.
+        io_binding: bind inputs and outputs by hand; with a device they lie in its memory, where one
+            copy each way is all that an inference adds; on the CPU it seldom pays.
+        provider_options: provider to option to value, under the names that `providers` takes.
+        session_config: session config entries.
+        inter_op_threads: more than one runs independent branches of the graph in parallel.
+        devices: device numbers; one session on each, and threads that infer share them out.
+
+    Attributes:
+        profile_into: a folder to write ONNX Runtime's profile into, set before `load`; None: none.
     """
 
     def __init__(
@@ -56,113 +71,116 @@ class OnnxRuntime:
         spinning: bool = True,
         optimization: str = "all",
         io_binding: bool = False,
+        *,
+        provider_options: Options | None = None,
+        session_config: Mapping[str, Any] | None = None,
+        inter_op_threads: int = 1,
+        devices: Sequence[int] = (),
     ) -> None:
-        if threads < 0:
-            raise BackendError(f"found threads={threads}; expected 0 (all cores) or more.")
-        if optimization not in _LEVELS:
-            raise BackendError(
-                f"found optimization={optimization!r}; expected one of {', '.join(_LEVELS)}."
-            )
         names = [providers] if isinstance(providers, str) else providers
-        self._providers = [provider_name(name) for name in names]
-        self._threads = threads
-        self._spinning = spinning
-        self._optimization = optimization
-        self._io_binding = io_binding
-        self._bindings = threading.local()
-        self._session: Any = None
+        self._options = SessionOptions(
+            providers=[provider_name(name) for name in names],
+            provider_options={
+                provider_name(name): dict(given) for name, given in (provider_options or {}).items()
+            },
+            config=dict(session_config or {}),
+            threads=threads,
+            inter_op_threads=inter_op_threads,
+            spinning=spinning,
+            optimization=optimization,
+        )
+        self._devices = list(devices)
+        self._verify_devices()
+        self._graphs = any(
+            str(self._options.provider_options.get(name, {}).get(option, 0)).lower()
+            in ("1", "true")
+            for name, option in ((CUDA, "enable_cuda_graph"), (TENSORRT, "trt_cuda_graph_enable"))
+        )
+        # A captured graph reads and writes the same memory each time.
+        self._io_binding = io_binding or self._graphs
+        self._place: tuple[str, int] | None = None
+        self._own = threading.local()
+        self._taken = itertools.count()
+        self._sessions: list[Any] = []
+        self._run: Any = None
+        self._run_bound: Any = None
         # Rows of a batch to the memory of its outputs; None where binding does not do.
         self._rooms: dict[int, list[NDArray[Any]] | None] = {}
+        self.profile_into: Path | None = None
+        self.warnings: list[str] = []
         self.framework = "ONNX Runtime"
+
+    def _verify_devices(self) -> None:
+        if not self._devices:
+            return
+        if len(set(self._devices)) != len(self._devices) or min(self._devices) < 0:
+            raise BackendError(
+                f"found devices {', '.join(map(str, self._devices))}; expected different numbers "
+                "from 0."
+            )
+        if all(name == CPU for name in self._options.providers):
+            raise BackendError(
+                f"found devices {', '.join(map(str, self._devices))} with {CPU}, which has none; "
+                "choose another provider, or --workers for several inferences at once."
+            )
+        for name, given in self._options.provider_options.items():
+            if "device_id" in given:
+                raise BackendError(
+                    f"found device_id={given['device_id']} of {name} beside devices "
+                    f"{', '.join(map(str, self._devices))}; expected one of them."
+                )
 
     @classmethod
     def preflight(cls, options: Mapping[str, Any]) -> None:
-        """See that the providers asked for are there, before anything is begun."""
-        cls(**options)._verify_available()
-
-    def _verify_available(self) -> None:
-        import onnxruntime
-
-        # get_all_providers() lists what could have been compiled in, not what is there.
-        available = onnxruntime.get_available_providers()
-        absent = [name for name in self._providers if name not in available]
-        if absent or not self._providers:
-            raise BackendError(
-                f"found the execution providers {', '.join(available)}; expected "
-                f"{', '.join(self._providers) or 'none'}. Install the ONNX Runtime build that "
-                "has it (for CUDA: onnxruntime-gpu in place of onnxruntime), or choose one that "
-                "is there."
-            )
+        """See that the providers and config entries asked for exist, before anything is begun."""
+        asked = cls(**options)._options
+        verify_available(asked.providers)
+        verify_config(asked.config)
 
     def load(self, benchmark: Benchmark, model: Path | None, dataset: Dataset) -> None:
-        import onnxruntime
-
         if model is None or not model.is_file():
             raise BackendError(
                 f"found no model file at {model}; expected an ONNX model of {benchmark.name}. "
                 "Name one with the model option."
             )
-        self._verify_available()
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = self._threads
-        # Inference is one graph at a time; a second pool would only compete for the cores.
-        options.inter_op_num_threads = 1
-        options.graph_optimization_level = getattr(
-            onnxruntime.GraphOptimizationLevel, f"ORT_{self._level()}"
-        )
-        options.add_session_config_entry(
-            "session.intra_op.allow_spinning", "1" if self._spinning else "0"
-        )
-        if CPU not in self._providers:
-            # Else nodes that the provider cannot run would go to the CPU without a word.
-            options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-        options.log_severity_level = 3
-        try:
-            session = onnxruntime.InferenceSession(
-                str(model), options, providers=list(self._providers)
-            )
-        except Exception as error:
-            raise BackendError(
-                f"{model}: ONNX Runtime {onnxruntime.__version__} cannot load it: {error}"
-                + (
-                    f" Name cpu too, after {', '.join(self._providers)}, to let the CPU run what "
-                    "that cannot; the system description then says so."
-                    if "fallback" in str(error)
-                    else ""
-                )
-            ) from error
-        session.disable_fallback()
-        self._verify_providers(session.get_providers())
-        _verify_signature(session, benchmark, model)
+        options = self._options
+        verify_available(options.providers)
+        verify_config(options.config)
+        numbers: list[int | None] = [*self._devices] or [None]
+        for device in numbers:
+            one = options if device is None else options.on_device(device)
+            session = open_session(one, model, self._profile_prefix(model, device))
+            _verify_signature(session, benchmark, model)
+            self._sessions.append(session)
+            self.warnings += [w for w in unverified(one, session) if w not in self.warnings]
+            options_used = one
         self._outputs = [tensor.name for tensor in benchmark.outputs]
-        self._session = session
-        self._run = session.run
-        self._run_bound = session.run_with_iobinding
-        self.framework = (
-            f"ONNX Runtime {onnxruntime.__version__} ({', '.join(self._providers)}, "
-            f"{self._threads or 'default'} intra-op threads, "
-            f"{'spinning' if self._spinning else 'no spinning'}, "
-            f"graph optimization {self._optimization}"
-            f"{', IO binding' if self._io_binding else ''})"
-        )
-
-    def _level(self) -> str:
-        return {
-            "disable": "DISABLE_ALL",
-            "basic": "ENABLE_BASIC",
-            "extended": "ENABLE_EXTENDED",
-            "all": "ENABLE_ALL",
-        }[self._optimization]
-
-    def _verify_providers(self, got: Sequence[str]) -> None:
-        # The runtime appends the CPU for what others cannot do; a provider that failed to start
-        # is simply gone from this list.
-        if list(got[: len(self._providers)]) != self._providers:
-            raise BackendError(
-                f"found a session on {', '.join(got)}; expected {', '.join(self._providers)}. "
-                "The provider did not start: look at its driver and libraries; a result must not "
-                "come from another device than the one named."
+        self._place = self._memory()
+        self._run = self._sessions[0].run
+        self._run_bound = self._sessions[0].run_with_iobinding
+        more = ["IO binding"] if self._io_binding else []
+        if self._place and self._io_binding:
+            more = ["IO binding in device memory"]
+        if self.profile_into is not None:
+            more.append("profiling")
+            self.warnings.append(
+                "ONNX Runtime's profiler was on, which takes time: without it the result would be better"
             )
+        self.framework = statement(options_used, self._sessions, *more)
+
+    def _profile_prefix(self, model: Path, device: int | None) -> Path | None:
+        if self.profile_into is None:
+            return None
+        suffix = "" if device is None else f"_device{device}"
+        return self.profile_into / f"{PROFILE}_{model.stem}{suffix}"
+
+    def _memory(self) -> tuple[str, int] | None:
+        """Where inputs and outputs lie for IO binding: OrtValue's device and number; None: the host."""
+        first = self._options.providers[0]
+        if first not in _ON_CUDA:
+            return None
+        number = self._sessions[0].get_provider_options().get(first, {}).get("device_id", "0")
+        return "cuda", int(number)
 
     def bind(self, feed: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
         """The same samples, made ready once: a call takes some 10 us less.
@@ -180,7 +198,7 @@ class OnnxRuntime:
         if room is None:
             return feed
         bound = _Bound(feed)
-        bound.binding = self._session.io_binding()
+        bound.binding = self._sessions[0].io_binding()
         for name, array in feed.items():
             # No copy: the arrays stay alive in `bound`.
             bound.binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(array))
@@ -193,10 +211,11 @@ class OnnxRuntime:
 
     def _room(self, feed: Mapping[str, NDArray[Any]], rows: int) -> list[NDArray[Any]] | None:
         """Memory for the outputs of such a feed, if the graph says how much that is."""
-        if self._providers != [CPU] or rows == 0:
+        if self._options.providers != [CPU] or rows == 0:
             return None
-        declared = {tensor.name: tensor.shape for tensor in self._session.get_outputs()}
-        batch = self._session.get_inputs()[0].shape[:1]
+        session = self._sessions[0]
+        declared = {tensor.name: tensor.shape for tensor in session.get_outputs()}
+        batch = session.get_inputs()[0].shape[:1]
         if batch in ([], [None]):
             return None  # a size without a name may be any size
         for name in self._outputs:
@@ -222,25 +241,128 @@ class OnnxRuntime:
             return feed.outputs
         if self._io_binding:
             return self._infer_bound(feed)
-        outputs: Sequence[NDArray[Any]] = self._run(self._outputs, feed)
+        if self._devices:
+            outputs: Sequence[NDArray[Any]] = self._session()[0].run(self._outputs, feed)
+            return outputs
+        outputs = self._run(self._outputs, feed)
         return outputs
 
+    def _session(self) -> tuple[Any, int]:
+        """This thread's session, and its number: the first time, the next device's turn."""
+        found = getattr(self._own, "session", None)
+        if found is None:
+            number = next(self._taken) % len(self._sessions)
+            found = self._own.session = (self._sessions[number], number)
+            self._own.bindings = {}
+        return found
+
     def _infer_bound(self, feed: Mapping[str, NDArray[Any]]) -> Sequence[NDArray[Any]]:
-        binding = getattr(self._bindings, "binding", None)
-        if binding is None:  # one for each thread: workers infer at the same time
-            binding = self._bindings.binding = self._session.io_binding()
+        session, number = self._session()
+        bindings = self._own.bindings  # of each thread: workers infer at the same time
+        if self._place is not None:
+            kind, first = self._place
+            place = (kind, self._devices[number] if self._devices else first)
+            rows = len(next(iter(feed.values())))
+            if rows not in bindings:
+                bindings[rows] = _OnDevice(session, self._outputs, feed, place, self._graphs)
+            on_device: _OnDevice = bindings[rows]
+            return on_device.infer(feed)
+        binding = bindings.get(0)
+        if binding is None:
+            binding = bindings[0] = session.io_binding()
             for name in self._outputs:
                 binding.bind_output(name)
         for name, array in feed.items():
             binding.bind_cpu_input(name, array)
-        self._run_bound(binding)
+        session.run_with_iobinding(binding)
         outputs: Sequence[NDArray[Any]] = binding.copy_outputs_to_cpu()
         return outputs
 
     def close(self) -> None:
-        self._session = None
+        if self.profile_into is not None:
+            for session in self._sessions:
+                session.end_profiling()
+        self._sessions = []
+        self._own = threading.local()
         self._run = self._run_bound = None
         self._rooms = {}
+
+
+class _OnDevice:
+    """Batches of one size in a device's memory: inputs that are written anew, outputs that stay.
+
+    Args:
+        feed: such a batch.
+        place: OrtValue's device and its number.
+        graphs: whether the provider captures a CUDA graph, which needs outputs at fixed addresses
+            and a number of its own for each shape.
+    """
+
+    _numbers = itertools.count(1)
+    _capturing = threading.Lock()  # ONNX Runtime replays captured graphs in one thread at a time
+
+    def __init__(
+        self,
+        session: Any,
+        outputs: Sequence[str],
+        feed: Mapping[str, NDArray[Any]],
+        place: tuple[str, int],
+        graphs: bool,
+    ) -> None:
+        import onnxruntime
+
+        self._session, self._graphs = session, graphs
+        self._binding = session.io_binding()
+        self._inputs = {
+            name: onnxruntime.OrtValue.ortvalue_from_shape_and_type(
+                list(array.shape), array.dtype.type, *place
+            )
+            for name, array in feed.items()
+        }
+        for name, value in self._inputs.items():
+            self._binding.bind_ortvalue_input(name, value)
+        for name in outputs:
+            self._binding.bind_output(name, *place)
+        self._run_options = onnxruntime.RunOptions() if graphs else None
+        if self._run_options is None:
+            return
+        self._run_options.add_run_config_entry("gpu_graph_id", "-1")  # this one is not captured
+        self._write(feed)
+        session.run_with_iobinding(self._binding, self._run_options)
+        shapes = [(value.shape(), value.data_type()) for value in self._binding.get_outputs()]
+        types = {f"tensor({kind})": np.dtype(name) for kind, name in _NAMES.items()}
+        self._kept = [  # as long as the binding
+            onnxruntime.OrtValue.ortvalue_from_shape_and_type(list(shape), types[kind].type, *place)
+            for shape, kind in shapes
+        ]
+        for name, value in zip(outputs, self._kept, strict=True):
+            self._binding.bind_ortvalue_output(name, value)
+        self._run_options = onnxruntime.RunOptions()
+        self._run_options.add_run_config_entry("gpu_graph_id", str(next(self._numbers)))
+
+    def _write(self, feed: Mapping[str, NDArray[Any]]) -> None:
+        for name, array in feed.items():
+            self._inputs[name].update_inplace(np.ascontiguousarray(array))
+
+    def infer(self, feed: Mapping[str, NDArray[Any]]) -> Sequence[NDArray[Any]]:
+        if self._graphs:
+            with self._capturing:
+                return self._infer(feed)
+        return self._infer(feed)
+
+    def _infer(self, feed: Mapping[str, NDArray[Any]]) -> Sequence[NDArray[Any]]:
+        self._write(feed)
+        self._session.run_with_iobinding(self._binding, self._run_options)
+        outputs: Sequence[NDArray[Any]] = self._binding.copy_outputs_to_cpu()
+        return outputs
+
+
+_NAMES = {
+    "float": "float32", "double": "float64", "float16": "float16", "int8": "int8", "uint8": "uint8",
+    "int16": "int16", "uint16": "uint16", "int32": "int32", "uint32": "uint32", "int64": "int64",
+    "uint64": "uint64", "bool": "bool",
+}  # fmt: skip
+"""NumPy's names of the element types in ONNX Runtime's."""
 
 
 def _verify_signature(session: Any, benchmark: Benchmark, model: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runner.backends.base import Backend, Warns
+from runner.backends.base import Backend, Profiles, Warns
 from runner.errors import BackendError
 
 if TYPE_CHECKING:
@@ -35,6 +35,19 @@ class Pipeline:
         self._inner = {name: make() for name in benchmark.parts or ("model",)}
         self._infer = {name: backend.infer for name, backend in self._inner.items()}
         self.framework = next(iter(self._inner.values())).framework
+
+    @property
+    def profile_into(self) -> Path | None:
+        """Where the inner backends write their profiles, if they have any."""
+        first = next(iter(self._inner.values()))
+        # Without the attribute this is no backend that profiles.
+        return first.profile_into  # type: ignore[attr-defined, no-any-return]
+
+    @profile_into.setter
+    def profile_into(self, folder: Path | None) -> None:
+        for backend in self._inner.values():
+            if isinstance(backend, Profiles):
+                backend.profile_into = folder
 
     def load(self, benchmark: Benchmark, model: Path | None, dataset: Dataset) -> None:
         plain = replace(benchmark, parts={}, execute=None, fit=None)

@@ -15,6 +15,7 @@ import pytest
 import runner
 from runner import benchmark_names, default_system_name, describe_system, get_benchmark
 from runner.backends import make_backend
+from runner.backends.onnx_session import verify_providers
 from runner.backends.onnxrt import OnnxRuntime
 from runner.benchmarks.base import Tensor
 from runner.benchmarks.digits import DIGITS, encode
@@ -156,7 +157,7 @@ def test_providers_are_never_replaced() -> None:
     with pytest.raises(BackendError, match="CUDAExecutionProvider"):
         backend.load(DIGITS, DIGITS.models["fp32"], Digits())
     with pytest.raises(BackendError, match="did not start"):
-        OnnxRuntime(providers=("cuda", "cpu"))._verify_providers(["CPUExecutionProvider"])
+        verify_providers(["CUDAExecutionProvider"], ["CPUExecutionProvider"])
     with pytest.raises(BackendError, match="none"):
         OnnxRuntime(providers=()).load(DIGITS, DIGITS.models["fp32"], Digits())
 

@@ -71,7 +71,7 @@ def test_performance_run_on_the_real_model(scenario: str, tmp_path: Path) -> Non
     )
     assert not [r for r in result.reasons if "LoadGen error" in r]
     assert sorted(p.name for p in result.folder.iterdir()) == sorted(
-        [SUMMARY, DETAIL, ACCURACY, "user.conf"]
+        [SUMMARY, DETAIL, ACCURACY, "timeline.jsonl", "user.conf"]
     )
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
     detail = result.detail
