@@ -176,7 +176,10 @@ def test_a_result_of_other_settings_is_not_taken_for_this_run_s(
     other = plan_of(read_run_file(out=out, resume=True, **{**QUICK, **more}))
     with pytest.raises(OutputError, match=words):
         run_benchmark(other)
-    assert sorted(p.name for p in tmp_path.iterdir() if p.name != "user.conf") == ["tree", "tree.traces"]
+    assert sorted(p.name for p in tmp_path.iterdir() if p.name != "user.conf") == [
+        "tree",
+        "tree.traces",
+    ]
 
 
 def test_a_plan_without_a_run_file_is_not_resumed(tmp_path: Path) -> None:
