@@ -59,11 +59,14 @@ def read_detail(path: Path) -> tuple[dict[str, Any], list[str]]:
     return values, errors
 
 
-def verify(folder: Path, mode: str, samples: int) -> tuple[dict[str, Any], list[str]]:
+def verify(
+    folder: Path, mode: str, samples: int, empty_answers: bool = False
+) -> tuple[dict[str, Any], list[str]]:
     """Check that LoadGen wrote its logs to the end; return what `read_detail` does.
 
     Args:
         samples: size of the data set; an accuracy log must hold an answer for each.
+        empty_answers: an empty answer counts, as of a picture in which nothing was found.
 
     Raises:
         RunFailed: something is missing.
@@ -85,7 +88,7 @@ def verify(folder: Path, mode: str, samples: int) -> tuple[dict[str, Any], list[
     answered = set()
     try:
         for entry in json.loads((folder / ACCURACY).read_bytes()):
-            if entry["data"]:
+            if entry["data"] or empty_answers:
                 answered.add(entry["qsl_idx"])
     except (ValueError, KeyError, TypeError) as error:
         raise RunFailed(

@@ -156,7 +156,9 @@ def measure(job: Job, folder: Path, progress: Progress | None = None) -> Measure
     try:
         done = _Child(whole, staging, where).run()
         whole = replace(whole, batch_size=done["batch_size"])
-        detail, error_texts = logs.verify(staging, job.settings.mode, done["total"])
+        detail, error_texts = logs.verify(
+            staging, job.settings.mode, done["total"], benchmark.empty_answers
+        )
         result = _judge(whole, staging, done, detail, error_texts)
     except KeyboardInterrupt as stop:
         number = getattr(stop, "number", signal.SIGINT)

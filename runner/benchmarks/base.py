@@ -76,6 +76,7 @@ class Benchmark:
             where the outputs have another shape or are not finite.
         answer: outputs that a perfect model would give for these samples, for the dummy backend.
         score: (accuracy log, data set) to the metric.
+        empty_answers: whether an answer may be empty, as of a picture in which nothing was found.
         payload_bytes: rough size of one encoded answer, to estimate the log.
         performance_sample_count: samples held in memory in a performance run.
         batch_size: samples in one inference in Offline.
@@ -112,6 +113,7 @@ class Benchmark:
         "The model was run as given; how it was quantised, if it was, is to be added"
     )
     answer: Callable[[Dataset, Sequence[int]], list[NDArray[Any]]] | None = None
+    empty_answers: bool = False
     payload_bytes: int = 64
     performance_sample_count: int = 1024
     batch_size: int = 32

@@ -131,6 +131,7 @@ RETINANET = Benchmark(
     encode=detection.encode,
     answer=detection.answer,
     score=partial(detection.score, classes="direct"),
+    empty_answers=True,
     payload_bytes=2800,
     performance_sample_count=64,
     batch_size=1,

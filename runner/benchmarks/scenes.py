@@ -78,6 +78,7 @@ SCENES = Benchmark(
     encode=detection.encode,
     answer=detection.answer,
     score=partial(detection.score, classes="direct"),
+    empty_answers=True,
     payload_bytes=120,
     performance_sample_count=200,
     batch_size=16,
