@@ -25,6 +25,7 @@ from schemas.round import Round
 
 _UNCERTAIN = re.compile(r"^WARNING: Uncertainty ([\d.]+)%, which is above ([\d.]+)% limit")
 _UNKNOWN = re.compile(r"^WARNING: Uncertainty unknown")
+_CHECKED = re.compile(r"^Uncertainty checking for .{1,100} is activated")
 _MAX_UNCERTAINTY = 0.01
 _DURATION_PERCENT = 5.0
 _ENOUGH_RANGING_S = 240.0
@@ -48,7 +49,7 @@ def _measured(logs: PowerLogs) -> float:
 @rule(
     "W112",
     ERROR,
-    cases={"samples": WARNING, "unknown": NOTE},
+    cases={"samples": WARNING, "unknown": NOTE, "unchecked": WARNING},
     when=has_power,
     needs={**SERVER, "logs": "performance.power"},
 )
@@ -70,6 +71,14 @@ def uncertainty(
             line=server.line_of("ptd_messages"),
             found=value,
             required=f"< {_MAX_UNCERTAINTY}",
+        )
+    if logs.ptd and not any(_CHECKED.match(message.text) for message in logs.ptd):
+        yield Problem(
+            'found no message "Uncertainty checking for … is activated"; expected PTDaemon to check '
+            "the uncertainty of every sample",
+            path=logs.ptd_path,
+            fix="let PTDaemon check the uncertainty, and measure again",
+            case="unchecked",
         )
     total = len(logs.inside)
     replied = any(command == "Uncertainty" for command, _ in exchange(server, "ptd_messages"))
