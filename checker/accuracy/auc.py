@@ -9,7 +9,7 @@ Source: the official DLRM scorers (v0.7 to v5.0).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,13 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from checker.accuracy.log import Progress, read_samples
-from checker.accuracy.problem import AccuracyError, Problem, Problems
+from checker.accuracy.problem import AccuracyError, Problems
+from checker.accuracy.score import LogScore
 
 _BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class AucScore:
+class AucScore(LogScore):
     """AUC in percent; ``accuracy`` in percent of predictions that round to their target."""
 
     auc: float
@@ -31,10 +32,10 @@ class AucScore:
     good: int
     total: int
     queries: int
-    missing: int = 0
-    truncated: bool = False
-    sha256: str | None = None
-    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def count(self) -> int | None:
+        return None
 
     def line(self) -> str:
         """The line that rounds expect in accuracy.txt."""
@@ -161,8 +162,4 @@ def score_log(
         good,
         total,
         queries,
-        samples.missing,
-        samples.truncated,
-        samples.log.sha256,
-        samples.problems + problems.listed(),
-    )
+    ).read_from(samples, problems)

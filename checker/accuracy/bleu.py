@@ -12,12 +12,13 @@ Source: official GNMT scorer of v0.5 and v0.7, equal to six decimals.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
 
 from checker.accuracy.log import Progress, read_samples
-from checker.accuracy.problem import AccuracyError, Problem, Problems
+from checker.accuracy.problem import AccuracyError, Problems
+from checker.accuracy.score import LogScore
 
 Tokenize = Literal["auto", "none", "13a"]
 
@@ -29,17 +30,17 @@ _ENDS = (" .", " ?", " !", " ;", " ...")
 
 
 @dataclass(frozen=True, slots=True)
-class BleuScore:
+class BleuScore(LogScore):
     """Corpus BLEU (0 to 100), sentences scored, and how words were told apart."""
 
     bleu: float
     sentences: int
     tokenize: str
     signature: str
-    missing: int = 0
-    truncated: bool = False
-    sha256: str | None = None
-    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def count(self) -> int | None:
+        return self.sentences
 
     def line(self) -> str:
         """The line that rounds expect in accuracy.txt."""
@@ -143,13 +144,4 @@ def score_log(
         if tokenize == "auto"
         else tokenize,
     )
-    return BleuScore(
-        score.bleu,
-        score.sentences,
-        score.tokenize,
-        score.signature,
-        samples.missing,
-        samples.truncated,
-        samples.log.sha256,
-        samples.problems + problems.listed(),
-    )
+    return score.read_from(samples, problems)

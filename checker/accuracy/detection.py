@@ -21,7 +21,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal
 
@@ -30,7 +30,8 @@ import numpy as np
 import numpy.typing as npt
 
 from checker.accuracy.log import Progress, SampleReader, read_samples
-from checker.accuracy.problem import AccuracyError, Problem, Problems
+from checker.accuracy.problem import AccuracyError, Problems
+from checker.accuracy.score import LogScore
 
 Classes = Literal["auto", "direct", "inverse"]
 Boxes = Literal["auto", "normalised", "pixels"]
@@ -111,7 +112,7 @@ class CategoryScore:
 
 
 @dataclass(frozen=True, slots=True)
-class DetectionScore:
+class DetectionScore(LogScore):
     """mAP in percent (IoU 0.50 to 0.95, all areas, 100 detections) and its parts.
 
     ``classes`` and ``boxes`` say how labels and coordinates were understood. Images without
@@ -127,10 +128,10 @@ class DetectionScore:
     detections: int
     classes: str
     boxes: str
-    missing: int = 0
-    truncated: bool = False
-    sha256: str | None = None
-    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def count(self) -> int | None:
+        return self.images
 
     def line(self) -> str:
         """The line that rounds expect in accuracy.txt."""
@@ -287,11 +288,7 @@ def score_log(
         detections=len(found.rows),
         classes=how,
         boxes=unit,
-        missing=samples.missing,
-        truncated=samples.truncated,
-        sha256=samples.log.sha256,
-        problems=samples.problems + problems.listed(),
-    )
+    ).read_from(samples, problems)
 
 
 def score_boxes(

@@ -13,7 +13,7 @@ import gzip
 import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal
 
@@ -21,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from checker.accuracy.log import Progress, read_samples
-from checker.accuracy.problem import AccuracyError, Problem, Problems
+from checker.accuracy.problem import AccuracyError, Problems
+from checker.accuracy.score import LogScore
 
 Volume = npt.NDArray[Any]
 Regions = Mapping[str, frozenset[int]]
@@ -35,17 +36,17 @@ _WIDTHS = {1: "u1", 2: "<i2", 4: "<i4", 8: "<i8"}
 
 
 @dataclass(frozen=True, slots=True)
-class DiceScore:
+class DiceScore(LogScore):
     """Mean Dice (0 to 1) over cases and regions, and the mean of each region."""
 
     mean: float
     regions: dict[str, float]
     cases: int
     dtype: str
-    missing: int = 0
-    truncated: bool = False
-    sha256: str | None = None
-    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def count(self) -> int | None:
+        return self.cases
 
     def line(self) -> str:
         """The line that rounds expect in accuracy.txt."""
@@ -107,11 +108,7 @@ def score_log(
         means,
         count,
         " and ".join(dtypes) or "unknown",
-        samples.missing,
-        samples.truncated,
-        samples.log.sha256,
-        samples.problems + problems.listed(),
-    )
+    ).read_from(samples, problems)
 
 
 def read_volume(path: Path) -> Volume:

@@ -7,27 +7,28 @@ exact match needs a grader (code, mathematics) are not scored here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
 from checker.accuracy.log import Progress, read_samples
-from checker.accuracy.problem import AccuracyError, Problem, Problems
+from checker.accuracy.problem import AccuracyError, Problems
+from checker.accuracy.score import LogScore
 
 
 @dataclass(frozen=True, slots=True)
-class ExactScore:
+class ExactScore(LogScore):
     """Right answers in percent, and the tokens of an answer in the mean; tokens as logged."""
 
     exact_match: float
     tokens_per_sample: float
     samples: int
-    missing: int = 0
-    truncated: bool = False
-    sha256: str | None = None
-    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def count(self) -> int | None:
+        return self.samples
 
     def line(self) -> str:
         """The line that rounds expect in accuracy.txt."""
@@ -69,8 +70,4 @@ def score_log(
         100.0 * right / count,
         tokens / count,
         count,
-        samples.missing,
-        samples.truncated,
-        samples.log.sha256,
-        samples.problems + problems.listed(),
-    )
+    ).read_from(samples, problems)

@@ -17,19 +17,10 @@ from checker.accuracy import auc, bleu, detection, dice, rouge, squad, top1, wer
 from checker.accuracy.gate import Gate, Verdict
 from checker.accuracy.log import Progress, read_log
 from checker.accuracy.problem import AccuracyError, Problem
+from checker.accuracy.score import LogScore
 from checker.accuracy.truncate import LOG, SCORES, stated_hash
 
-Score = (
-    top1.Top1Score
-    | detection.DetectionScore
-    | bleu.BleuScore
-    | squad.SquadScore
-    | auc.AucScore
-    | dice.DiceScore
-    | wer.WerScore
-    | rouge.RougeScore
-)
-Scorer = Callable[[Path, Path | None, dict[str, Any]], tuple[Score, dict[str, float]]]
+Scorer = Callable[[Path, Path | None, dict[str, Any]], tuple[LogScore, dict[str, float]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,22 +58,11 @@ class AccuracyResult:
     sha256: str | None
     stated_hash: str | None
     hash_agrees: bool | None
-    detail: Score | None = None
+    detail: LogScore | None = None
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     samples: int | None = None
     missing: int = 0
-
-
-_COUNTS = ("total", "images", "sentences", "utterances", "cases", "samples")
-
-
-def _samples(score: Score) -> int | None:
-    """How many samples a score is of; None where it counts something else (questions, pairs)."""
-    if isinstance(score, auc.AucScore):
-        return None
-    found = next((getattr(score, name) for name in _COUNTS if hasattr(score, name)), None)
-    return int(found) if found is not None else None
 
 
 def _find(data: Path | None, names: Iterable[str], what: str) -> Path:
@@ -127,7 +107,9 @@ _ROUGE = (
 )
 
 
-def _top1(log: Path, data: Path | None, options: dict[str, Any]) -> tuple[Score, dict[str, float]]:
+def _top1(
+    log: Path, data: Path | None, options: dict[str, Any]
+) -> tuple[LogScore, dict[str, float]]:
     labels = top1.read_val_map(_find(data, ("val_map.txt",), _VAL_MAP))
     score = top1.score_log(log, labels, **options)
     return score, {"acc": score.accuracy}
@@ -136,7 +118,7 @@ def _top1(log: Path, data: Path | None, options: dict[str, Any]) -> tuple[Score,
 def _map(classes: detection.Classes, names: tuple[str, ...], what: str) -> Scorer:
     def score(
         log: Path, data: Path | None, options: dict[str, Any]
-    ) -> tuple[Score, dict[str, float]]:
+    ) -> tuple[LogScore, dict[str, float]]:
         truth = detection.read_annotations(_find(data, names, what))
         found = detection.score_log(log, truth, **{"classes": classes, **options})
         return found, {"mAP": found.map}
@@ -144,13 +126,17 @@ def _map(classes: detection.Classes, names: tuple[str, ...], what: str) -> Score
     return score
 
 
-def _bleu(log: Path, data: Path | None, options: dict[str, Any]) -> tuple[Score, dict[str, float]]:
+def _bleu(
+    log: Path, data: Path | None, options: dict[str, Any]
+) -> tuple[LogScore, dict[str, float]]:
     names = ("newstest2014.tok.bpe.32000.de", "references.txt", "newstest2014.de")
     score = bleu.score_log(log, bleu.read_references(_find(data, names, _BLEU)), **options)
     return score, {"bleu": score.bleu}
 
 
-def _squad(log: Path, data: Path | None, options: dict[str, Any]) -> tuple[Score, dict[str, float]]:
+def _squad(
+    log: Path, data: Path | None, options: dict[str, Any]
+) -> tuple[LogScore, dict[str, float]]:
     file = _find(data, ("dev-v1.1.json",), _SQUAD)
     features = file.with_name("features.jsonl")
     windows = squad.read_features(features) if features.is_file() else None
@@ -158,7 +144,9 @@ def _squad(log: Path, data: Path | None, options: dict[str, Any]) -> tuple[Score
     return score, {"F1": score.f1, "exact_match": score.exact_match}
 
 
-def _auc(log: Path, data: Path | None, options: dict[str, Any]) -> tuple[Score, dict[str, float]]:
+def _auc(
+    log: Path, data: Path | None, options: dict[str, Any]
+) -> tuple[LogScore, dict[str, float]]:
     targets = None
     if data is not None and (data / "day_23").is_file():
         trace = _find(data, ("dlrm_trace_of_aggregated_samples.txt",), _DLRM)
@@ -167,7 +155,9 @@ def _auc(log: Path, data: Path | None, options: dict[str, Any]) -> tuple[Score, 
     return score, {"AUC": score.auc}
 
 
-def _dice(log: Path, data: Path | None, options: dict[str, Any]) -> tuple[Score, dict[str, float]]:
+def _dice(
+    log: Path, data: Path | None, options: dict[str, Any]
+) -> tuple[LogScore, dict[str, float]]:
     if data is None:
         raise AccuracyError(f"no data given: needed is {_UNET}")
     score = dice.score_log(log, dice.read_cases(data), **options)
@@ -177,7 +167,7 @@ def _dice(log: Path, data: Path | None, options: dict[str, Any]) -> tuple[Score,
 def _speech(whisper: bool) -> Scorer:
     def score(
         log: Path, data: Path | None, options: dict[str, Any]
-    ) -> tuple[Score, dict[str, float]]:
+    ) -> tuple[LogScore, dict[str, float]]:
         file = _find(data, ("transcripts.txt", "transcripts.json", "dev-clean-wav.json"), _SPEECH)
         chosen = dict(options)
         if whisper:
@@ -190,7 +180,9 @@ def _speech(whisper: bool) -> Scorer:
     return score
 
 
-def _rouge(log: Path, data: Path | None, options: dict[str, Any]) -> tuple[Score, dict[str, float]]:
+def _rouge(
+    log: Path, data: Path | None, options: dict[str, Any]
+) -> tuple[LogScore, dict[str, float]]:
     file = _find(data, ("references.json",), _ROUGE)
     try:
         references = [str(text) for text in json.loads(file.read_text(encoding="utf-8"))]
@@ -420,6 +412,6 @@ def score(
         detail,
         detail.problems,
         notes,
-        _samples(detail),
+        detail.count,
         detail.missing,
     )

@@ -10,7 +10,7 @@ Source: official scorers of GPT-J, Llama 2 and 3.1 (v3.1 on).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from checker.accuracy.log import Progress, Record, read_samples
-from checker.accuracy.problem import AccuracyError, Problem, Problems
+from checker.accuracy.problem import AccuracyError, Problems
+from checker.accuracy.score import LogScore
 
 Decode = Callable[[Sequence[int]], str]
 """Turns token ids into text: the tokeniser of the model, which Assay does not bring."""
@@ -29,7 +30,7 @@ _MAX_TOKEN: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class RougeScore:
+class RougeScore(LogScore):
     """Mean F-measures in percent; ``gen_len`` characters in all; tokens as logged.
 
     ``tokens_per_sample`` is None where the log holds text; ``dtype`` is ``text``, ``int32`` or
@@ -44,10 +45,10 @@ class RougeScore:
     samples: int
     tokens_per_sample: float | None = None
     dtype: str = "text"
-    missing: int = 0
-    truncated: bool = False
-    sha256: str | None = None
-    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def count(self) -> int | None:
+        return self.samples
 
     def line(self) -> str:
         """The line that rounds expect in accuracy.txt."""
@@ -149,20 +150,8 @@ def score_log(
             count += len(ids)
             texts.append(decode(ids.tolist()))
     score = score_texts(texts, [references[index] for index in order])
-    return RougeScore(
-        score.rouge1,
-        score.rouge2,
-        score.rouge_l,
-        score.rouge_lsum,
-        score.gen_len,
-        score.samples,
-        None if count is None else count / len(order),
-        dtype,
-        samples.missing,
-        samples.truncated,
-        samples.log.sha256,
-        samples.problems + problems.listed(),
-    )
+    tokens_each = None if count is None else count / len(order)
+    return replace(score, tokens_per_sample=tokens_each, dtype=dtype).read_from(samples, problems)
 
 
 def _cut(record: Record, problems: Problems) -> bytes:

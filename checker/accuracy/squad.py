@@ -25,7 +25,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, Literal
 
@@ -34,7 +34,8 @@ import numpy as np
 import numpy.typing as npt
 
 from checker.accuracy.log import Progress, read_samples
-from checker.accuracy.problem import AccuracyError, Problem, Problems
+from checker.accuracy.problem import AccuracyError, Problems
+from checker.accuracy.score import LogScore
 
 BEST: Final = 20
 MAX_ANSWER: Final = 30
@@ -96,17 +97,17 @@ class Feature:
 
 
 @dataclass(frozen=True, slots=True)
-class SquadScore:
+class SquadScore(LogScore):
     """F1 and exact match in percent over all questions of the data set."""
 
     f1: float
     exact_match: float
     questions: int
     answered: int
-    missing: int = 0
-    truncated: bool = False
-    sha256: str | None = None
-    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def count(self) -> int | None:
+        return None
 
     def line(self) -> str:
         """The line that rounds expect in accuracy.txt."""
@@ -190,7 +191,9 @@ def score_answers(predictions: Mapping[str, str], questions: Sequence[Question])
         form = normalise(prediction)
         exact += any(form == normalise(truth) for truth in question.answers)
     total = len(questions)
-    return SquadScore(100.0 * f1 / total, 100.0 * exact / total, total, answered, total - answered)
+    return SquadScore(
+        100.0 * f1 / total, 100.0 * exact / total, total, answered, missing=total - answered
+    )
 
 
 def score_log(
@@ -248,16 +251,7 @@ def score_log(
             best[feature.id] = (score, index)
             answers[feature.id] = contexts[feature.id][begin:end]
     result = score_answers(answers, questions)
-    return SquadScore(
-        result.f1,
-        result.exact_match,
-        result.questions,
-        result.answered,
-        samples.missing,
-        samples.truncated,
-        samples.log.sha256,
-        samples.problems + problems.listed(),
-    )
+    return result.read_from(samples, problems)
 
 
 def _last(usable: npt.NDArray[np.bool_]) -> int:

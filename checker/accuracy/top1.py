@@ -13,7 +13,7 @@ three different ones.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal
 
@@ -21,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from checker.accuracy.log import Progress, read_samples
-from checker.accuracy.problem import AccuracyError, Problem, Problems
+from checker.accuracy.problem import AccuracyError, Problems
+from checker.accuracy.score import LogScore
 
 Labels = Sequence[int] | npt.NDArray[Any]
 SCORES: Final = "float32 class scores"
@@ -32,7 +33,7 @@ _MAX_VAL_MAP = 1 << 28
 
 
 @dataclass(frozen=True, slots=True)
-class Top1Score:
+class Top1Score(LogScore):
     """Top-1 accuracy in percent of the samples answered, and how the log was understood.
 
     ``dtype`` is ``int32``, ``float32``, ``int64``, ``float64``, ``float32 class scores``, or
@@ -46,10 +47,10 @@ class Top1Score:
     total: int
     dtype: str
     offset: int
-    missing: int = 0
-    truncated: bool = False
-    sha256: str | None = None
-    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def count(self) -> int | None:
+        return self.total
 
     def line(self) -> str:
         """The line that rounds expect in accuracy.txt."""
@@ -145,11 +146,7 @@ def score_log(
         total,
         dtype,
         chosen,
-        samples.missing,
-        samples.truncated,
-        samples.log.sha256,
-        samples.problems + problems.listed(),
-    )
+    ).read_from(samples, problems)
 
 
 def score_labels(

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import numpy as np
 
 from checker.accuracy.log import Progress, read_samples
-from checker.accuracy.problem import AccuracyError, Problem, Problems
+from checker.accuracy.problem import AccuracyError, Problems
+from checker.accuracy.score import LogScore
 
 RNNT_ALPHABET: Final = " abcdefghijklmnopqrstuvwxyz'"
 WHISPER_ALPHABET: Final = " abcdefghijklmnopqrstuvwxyz'0123456789$%+-"
@@ -27,7 +28,7 @@ MAX_WORDS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class WerScore:
+class WerScore(LogScore):
     """Word error rate and its complement in percent; ``errors`` and ``words`` are counts."""
 
     wer: float
@@ -36,10 +37,10 @@ class WerScore:
     words: int
     utterances: int
     dtype: str = "text"
-    missing: int = 0
-    truncated: bool = False
-    sha256: str | None = None
-    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def count(self) -> int | None:
+        return self.utterances
 
     def line(self) -> str:
         """The line that rounds expect in accuracy.txt."""
@@ -148,18 +149,7 @@ def score_log(
     if not order:
         raise AccuracyError("the log holds no answer to any of the references")
     score = score_texts(texts, [references[at] for at in order], normalise=normalise)
-    return WerScore(
-        score.wer,
-        score.accuracy,
-        score.errors,
-        score.words,
-        score.utterances,
-        np.dtype(dtype).name,
-        samples.missing,
-        samples.truncated,
-        samples.log.sha256,
-        samples.problems + problems.listed(),
-    )
+    return replace(score, dtype=np.dtype(dtype).name).read_from(samples, problems)
 
 
 def _width(answers: Iterable[bytes], size: int) -> str:

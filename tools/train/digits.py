@@ -12,8 +12,6 @@ Seeds are fixed; another BLAS may still round differently, so the accuracy may m
 
 from __future__ import annotations
 
-import argparse
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runner.datasets.digits import DATA, INPUT, SIDE, preprocess
+from tools.train import command
+from tools.train.command import say
 
-MODELS = Path(__file__).parents[2] / "runner" / "benchmarks" / "models"
 HELD_OUT = 500
 CALIBRATION = 100
 OUTPUT = "logits"
@@ -282,20 +281,9 @@ def top1(model: Path, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> i
     return int((logits.argmax(1) == labels).sum())
 
 
-def say(text: str) -> None:
-    sys.stderr.write(text + "\n")
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--epochs", type=int, default=25)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--out", type=Path, help="write all three files here instead of into the package"
-    )
-    arguments = parser.parse_args()
+    arguments = command.parser(__doc__, epochs=25).parse_args()
+    data, models = command.places(arguments.out, DATA)
 
     from sklearn.datasets import load_digits
 
@@ -305,11 +293,6 @@ def main() -> None:
     known, held_out = images[:-HELD_OUT], images[-HELD_OUT:]
     layers = train(known, labels[:-HELD_OUT], arguments.epochs, arguments.seed)
 
-    data, models = DATA, MODELS
-    if arguments.out:
-        data, models = arguments.out / DATA.name, arguments.out
-    data.parent.mkdir(parents=True, exist_ok=True)
-    models.mkdir(parents=True, exist_ok=True)
     calibration = known[np.random.RandomState(1).permutation(len(known))[:CALIBRATION]]
     np.savez_compressed(
         data,

@@ -17,9 +17,7 @@ looks back at the encoder's states with dot-product attention.
 
 from __future__ import annotations
 
-import argparse
 import shutil
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -33,8 +31,9 @@ from runner.benchmarks.graph import Graph
 from runner.datasets.phrasebook import DATA
 from runner.datasets.phrases import Pair, draw, join, split
 from runner.datasets.text import PAD, START, Vocabulary
+from tools.train import command
+from tools.train.command import say
 
-MODELS = Path(__file__).parents[2] / "runner" / "benchmarks" / "models"
 TRAIN, TEST = 9000, 500
 WORD, STATE = 48, 96  # width of a word's vector and of the decoder's state
 FAR = 1e4  # taken off the attention to padding
@@ -238,25 +237,12 @@ def bleu(folder: Path, data: Path) -> tuple[float, int]:
     return score_texts(found, references, tokenize="13a").bleu, right
 
 
-def say(text: str) -> None:
-    sys.stderr.write(text + "\n")
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--epochs", type=int, default=6)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="write all files here, not into the package")
-    arguments = parser.parse_args()
-    data, models = DATA, MODELS
-    if arguments.out:
-        data, models = arguments.out / "data", arguments.out
+    arguments = command.parser(__doc__, epochs=6).parse_args()
+    data, models = command.places(arguments.out, DATA)
 
     known = draw(TRAIN, 1, held_out=False)
     asked = draw(TEST, 2, held_out=True, known=frozenset(" ".join(e) for e, _ in known))
-    data.mkdir(parents=True, exist_ok=True)
     for name, lines in (
         ("source.txt", [join(english) for english, _ in asked]),
         ("references.txt", [join(german) for _, german in asked]),

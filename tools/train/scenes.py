@@ -15,9 +15,7 @@ whether a digit's centre is there, which digit, and how far it is to the four si
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 import tempfile
 from collections.abc import Sequence
 from importlib import import_module
@@ -40,8 +38,9 @@ from runner.datasets.scenes import (
     draw_many,
     preprocess,
 )
+from tools.train import command
+from tools.train.command import say
 
-MODELS = Path(__file__).parents[2] / "runner" / "benchmarks" / "models"
 OUTPUT = "detections"
 SCENES, SEED = 200, 2024
 STEP = 8  # pixels between two places of the grid
@@ -277,27 +276,15 @@ def mean_precision(model: Path, scenes: Sequence[Scene]) -> tuple[float, float]:
     return score.map, score.ap50
 
 
-def say(text: str) -> None:
-    sys.stderr.write(text + "\n")
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--epochs", type=int, default=24)
+    parser = command.parser(__doc__, epochs=24)
     parser.add_argument("--scenes", type=int, default=3000, help="scenes to train on")
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quantize-only", action="store_true", help="keep the FP32 model")
-    parser.add_argument("--out", type=Path, help="write all files here, not into the package")
     arguments = parser.parse_args()
-    data, models = DATA, MODELS
-    if arguments.out:
-        data, models = arguments.out / DATA.name, arguments.out
+    data, models = command.places(arguments.out, DATA)
 
     held_out = Digits()
     test = draw_many(SCENES, SEED, held_out.images, held_out.labels)
-    data.parent.mkdir(parents=True, exist_ok=True)
     data.write_text(json.dumps(coco_annotations(test, SEED), separators=(",", ":")) + "\n", "utf-8")
 
     fp32 = models / "scenes_fp32.onnx"

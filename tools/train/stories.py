@@ -15,8 +15,6 @@ graph serves the prompt and the steps after it: see `export`.
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -29,8 +27,9 @@ from runner.benchmarks.graph import Graph
 from runner.datasets.stories import DATA, LONGEST
 from runner.datasets.tales import Story, draw, join, split
 from runner.datasets.text import PAD, START, Vocabulary
+from tools.train import command
+from tools.train.command import say
 
-MODELS = Path(__file__).parents[2] / "runner" / "benchmarks" / "models"
 TRAIN, TEST = 24_000, 500
 WIDTH, LAYERS, HEADS, INNER = 64, 2, 4, 256
 HEAD = WIDTH // HEADS
@@ -203,25 +202,12 @@ def right(model: Path, stories: Sequence[Story], words: Vocabulary) -> int:
     return count
 
 
-def say(text: str) -> None:
-    sys.stderr.write(text + "\n")
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="write all files here, not into the package")
-    arguments = parser.parse_args()
-    data, models = DATA, MODELS
-    if arguments.out:
-        data, models = arguments.out / "data", arguments.out
+    arguments = command.parser(__doc__, epochs=3).parse_args()
+    data, models = command.places(arguments.out, DATA)
 
     known = draw(TRAIN, 1, held_out=False)
     asked = draw(TEST, 2, held_out=True, known=frozenset(join(story[0]) for story in known))
-    data.mkdir(parents=True, exist_ok=True)
     for name, place in (("prompts.txt", 0), ("references.txt", 1)):
         lines = [join(story[place]) for story in asked]
         (data / name).write_text("\n".join(lines) + "\n", "utf-8")
