@@ -132,7 +132,7 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     model = Path(job["model"]) if job["model"] else None
     data = Path(job["data"]) if job["data"] else None
     benchmark = open_benchmark(job["benchmark"], model, data)
-    dataset = benchmark.make_dataset(data)
+    dataset = benchmark.dataset_for(job["use"], data)
     if hasattr(dataset, "on_progress"):  # preprocessing may take minutes
         dataset.on_progress = lambda message: channel.send("phase", phase="load", message=message)
     backend = open_backend(
@@ -201,6 +201,10 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     user_conf = folder / "user.conf"
     user_conf.write_text(user_conf_text(settings, hints), encoding="utf-8")
     test = to_loadgen(settings, user_conf)
+    if job["use"] in benchmark.other_datasets:
+        # LoadGen's own count is the main data set's: issuing unique samples it would read past a
+        # smaller one, and die.
+        test.performance_sample_count_override = held
     for warning in hints.warnings:
         channel.send("warning", message=warning)
     channel.send(

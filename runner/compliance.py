@@ -116,6 +116,7 @@ def run_test(
         job: the performance run's; the test runs with the user.conf that was run there.
         runs: the result's folder of runs; the test's own lies there too.
         performance: lies in `runs/performance`; accuracy: in `runs/accuracy`, its log whole.
+        dataset: what the test's answers are scored against.
 
     Raises:
         RunnerError: the run failed.
@@ -134,18 +135,20 @@ def run_test(
         least_duration_ms=0,
     )
     try:
-        run = measure(replace(job, settings=settings), folder, progress)
+        run = measure(replace(job, settings=settings, use=test), folder, progress)
     finally:
         config.unlink(missing_ok=True)
-    outcome = verify(test, runs, folder, round, task, scenario)
     texts: dict[str, str] = {}
     sampled = "accuracy_log_sampling_target" in settings_of(round, test, task, scenario)
+    value: float | None = None
     if sampled:
-        texts["accuracy/accuracy.txt"] = _scored(benchmark, folder / logs.ACCURACY, dataset)
-        if test == "TEST01" and outcome.answers is not None and outcome.answers.passed is False:
-            outcome = _fall_back(
-                outcome, round, task, scenario, accuracy.folder, folder, benchmark, dataset, texts
-            )
+        text, value = _scored(benchmark, folder / logs.ACCURACY, dataset)
+        texts["accuracy/accuracy.txt"] = text
+    outcome = verify(test, runs, folder, round, task, scenario, score=value)
+    if test == "TEST01" and outcome.answers is not None and outcome.answers.passed is False:
+        outcome = _fall_back(
+            outcome, round, task, scenario, accuracy.folder, folder, benchmark, dataset, texts
+        )
     texts.update(outcome.files)
     failures = list(outcome.failures)
     # A test that sets min_duration 0 is too short for early stopping: of its run only errors count.
@@ -188,7 +191,7 @@ def _fall_back(
     part = folder / "baseline.json"
     part.write_text(json.dumps([e for e in everything if e["qsl_idx"] in wanted]))
     written = {
-        "accuracy/baseline_accuracy.txt": _scored(benchmark, part, dataset),
+        "accuracy/baseline_accuracy.txt": _scored(benchmark, part, dataset)[0],
         "accuracy/compliance_accuracy.txt": texts["accuracy/accuracy.txt"],
     }
     part.unlink()
@@ -201,12 +204,13 @@ def _fall_back(
     return again
 
 
-def _scored(benchmark: Benchmark, log: Path, dataset: Dataset) -> str:
+def _scored(benchmark: Benchmark, log: Path, dataset: Dataset) -> tuple[str, float | None]:
+    """The text of accuracy.txt, and the score where there is one."""
     try:
         score: Score = benchmark.score(log, dataset)
     except RunnerError as error:
-        return f"not computed: {' '.join(str(error).split())}\n"
-    return score.line + "\n"
+        return f"not computed: {' '.join(str(error).split())}\n", None
+    return score.line + "\n", score.value
 
 
 def summary(tests: Sequence[ComplianceRun]) -> str:

@@ -6,6 +6,7 @@ latency limit and samples in memory; `plan_of` makes it from a run file.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -115,6 +116,7 @@ class Conduct:
 
     Attributes:
         compliance: run the compliance tests that the round asks for.
+        grader: command that runs the code in answers (see `runner.grading`); None: nothing does.
         measure_anyway: measure performance although the gate was missed; the result then goes into
             the open division.
         search: how to search for the load (`--find-qps`); None: no search.
@@ -124,6 +126,7 @@ class Conduct:
     """
 
     compliance: bool = False
+    grader: str | None = None
     measure_anyway: bool = False
     search: Search | None = None
     attempts: int = 3
@@ -141,6 +144,7 @@ class Rules:
             the benchmark's own name.
         renamed: whether it is only scored as that benchmark: its folder then has its own name.
         gate: least accuracy, in the metric's unit; None: no gate.
+        other_gates: bounds on further metrics that a benchmark's score has: name, least, greatest.
         least_duration_ms: the round's minimum, for the lint of a user.conf.
         target_latency_ms: Server's limit, for benchmarks that LoadGen does not know.
         performance_sample_count: None: the benchmark's.
@@ -150,6 +154,7 @@ class Rules:
     task: str | None = None
     renamed: bool = False
     gate: float | None = None
+    other_gates: tuple[tuple[str, float, float], ...] = ()
     least_duration_ms: int = 0
     target_latency_ms: float | None = None
     performance_sample_count: int | None = None
@@ -245,12 +250,26 @@ def plan_for(
             task=task,
             renamed=scored_as is not None,
             gate=known.accuracy[0].bound if closed and known and known.accuracy else None,
+            other_gates=_other_gates(known) if closed and known else (),
             least_duration_ms=least if closed else 0,
             target_latency_ms=target_ms,
             performance_sample_count=(
                 max(own.performance_sample_count, count or 0) if known is not None else None
             ),
         ),
+    )
+
+
+def _other_gates(known: RoundBenchmark) -> tuple[tuple[str, float, float], ...]:
+    """Bounds on all metrics but the first."""
+    first = known.accuracy[0].metric if known.accuracy else ""
+    low = {gate.metric: gate.bound for gate in known.accuracy}
+    high = {gate.metric: gate.bound for gate in known.accuracy_limits}
+    names = dict.fromkeys((*low, *high))
+    return tuple(
+        (name, low.get(name, -math.inf), high.get(name, math.inf))
+        for name in names
+        if name != first
     )
 
 
@@ -392,6 +411,7 @@ def plan_of(run_file: RunFile) -> Plan:
         execution=_execution(execution, tree, run_file.benchmark),
         conduct=Conduct(
             compliance=conduct.compliance,
+            grader=conduct.grader,
             measure_anyway=conduct.measure_anyway,
             search=(
                 Search(load.probe_duration, max(load.tolerance / 100, 0.001), load.margin / 100)

@@ -109,6 +109,7 @@ def job_of(plan: Plan, benchmark: Benchmark, scenario: str, mode: Mode) -> Job:
         backend_options=backend_options(plan, benchmark),
         model=str(model) if model else None,
         data=str(plan.inputs.data) if plan.inputs.data else None,
+        use=mode,
         batch_size=plan.execution.max_batch if server else plan.execution.batch_size,
         performance_sample_count=plan.rules.performance_sample_count,
         workers=plan.execution.workers,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from runner.backends.onnx_session import weight_types
 from runner.benchmarks.base import Benchmark, Score
 from runner.compliance import ComplianceRun, required_tests, run_test
 from runner.datasets import Dataset
+from runner.datasets.prompts import Questions
 from runner.errors import (
     BackendError,
     DatasetError,
@@ -27,10 +29,11 @@ from runner.errors import (
     SettingsError,
 )
 from runner.foresight import duration_text
+from runner.grading import Grader
 from runner.layout import Places, check_name, get_round
 from runner.lock import locked
 from runner.named import short
-from runner.plan import Plan
+from runner.plan import Plan, Rules
 from runner.preparing import backend_options, fitted, job_of, made_with, place_of, verify_streaming
 from runner.progress import Event, Phase, Progress, Silent
 from runner.provenance import Provenance
@@ -123,6 +126,8 @@ def iter_benchmark(plan: Plan, progress: Progress | None = None) -> Iterator[Out
         )
     made = made_with(plan, benchmark)
     verify_streaming(plan, benchmark)
+    if plan.conduct.grader is not None:
+        Grader(plan.conduct.grader)
     preflight(plan.execution.backend, backend_options(plan, benchmark))
     divisions = (
         {plan.tree.division, "open"} if plan.conduct.measure_anyway else {plan.tree.division}
@@ -133,7 +138,8 @@ def iter_benchmark(plan: Plan, progress: Progress | None = None) -> Iterator[Out
             required_tests(get_round(plan.rules.round), plan.rules.task or benchmark.name, scenario)
         for division in divisions:
             place_of(plan, division, system, benchmark, scenario)
-    benchmark.make_dataset(plan.inputs.data)  # what is missing is said once, before anything runs
+    for use in _uses(plan, benchmark):  # what is missing is said once, before anything runs
+        benchmark.dataset_for(use, plan.inputs.data)
     listener = progress or Silent()
     with locked(plan.tree.out):
         kept: dict[str, Outcome] = {}
@@ -156,6 +162,33 @@ def iter_benchmark(plan: Plan, progress: Progress | None = None) -> Iterator[Out
                 ).run()
         finally:
             _remove_empty(runs)
+
+
+def _uses(plan: Plan, benchmark: Benchmark) -> Iterator[str]:
+    """The runs of a plan that have a data set of their own, and the performance run."""
+    yield "performance"
+    tests: set[str] = set()
+    if plan.conduct.compliance:
+        round, task = get_round(plan.rules.round), plan.rules.task or benchmark.name
+        tests = {test for s in plan.scenarios for test in required_tests(round, task, s)}
+    yield from (use for use in benchmark.other_datasets if use in {"accuracy", *tests})
+
+
+def missed_gate(rules: Rules, score: Score) -> str:
+    """Which of the round's bounds a score misses, in words; "" where it meets them all."""
+    missed = []
+    if rules.gate is not None and not score.value >= rules.gate:
+        missed.append(
+            f"{score.metric} = {score.value:.6g}; expected at least {rules.gate:.6g} "
+            f"({rules.gate - score.value:.3g} short)"
+        )
+    for metric, low, high in rules.other_gates:
+        value = score.others.get(metric)
+        if value is not None and not low <= value <= high:
+            bounds = [f"at least {low:,.6g}"] * (low > -math.inf)
+            bounds += [f"at most {high:,.6g}"] * (high < math.inf)
+            missed.append(f"{metric} = {value:,.6g}; expected {' and '.join(bounds)}")
+    return f"found {', and '.join(missed)}" if missed else ""
 
 
 def _kept(
@@ -232,6 +265,7 @@ class _Scenario:
         self.runs, self.listener = runs, listener
         self.notes: list[str] = []
         self.found: Found | None = None
+        self.datasets: dict[str, Dataset] = {}
 
     def precision(self) -> str:
         """Weight data types that ran, with commas; "none" for the dummy backend."""
@@ -271,29 +305,28 @@ class _Scenario:
             outcome = replace(outcome, accuracy_run=accuracy, path=accuracy.folder)
             if not accuracy.valid:
                 return replace(outcome, message="; ".join(accuracy.reasons))
-            dataset = self.benchmark.make_dataset(plan.inputs.data)
+            dataset = self.dataset("accuracy")
             score = self.benchmark.score(accuracy.folder / logs.ACCURACY, dataset)
             outcome = replace(outcome, score=score)
-            if plan.rules.gate is not None and not score.value >= plan.rules.gate:
-                missed = (
-                    f"found {score.metric} = {score.value:.6g}; expected at least "
-                    f"{plan.rules.gate:.6g} ({plan.rules.gate - score.value:.3g} short)"
-                )
+            missed = missed_gate(plan.rules, score)
+            if missed:
                 if not plan.conduct.measure_anyway:
                     return replace(
                         outcome,
                         status="gate-missed",
-                        message=f"{missed}; the performance was not measured.{self.advice()}",
+                        message=f"{missed}; the performance was not measured."
+                        f"{''.join(f' {note}.' for note in score.notes)}{self.advice()}",
                     )
                 outcome = replace(outcome, division="open")
                 self.notes.append(
                     f"The accuracy gate was missed: {missed}; no closed-division result."
                 )
             gate_notes = tuple(self.notes)
+            self.notes += score.notes
             performance = self.measured()
             tests: tuple[ComplianceRun, ...] = ()
             if plan.conduct.compliance and performance.valid:
-                performance, tests = self.comply(performance, accuracy, dataset)
+                performance, tests = self.comply(performance, accuracy)
             failed = compliance.summary(tests)
             if plan.conduct.compliance and not performance.valid:
                 failed = "the compliance tests were not run, because the run is not VALID"
@@ -453,8 +486,17 @@ class _Scenario:
             job = replace(job, settings=settings)
         raise SettingsError(f"found attempts={plan.conduct.attempts}; expected 1 or more.")
 
+    def dataset(self, use: str) -> Dataset:
+        """What a run is scored against; opened once where all runs share it."""
+        key = use if use in self.benchmark.other_datasets else ""
+        if key not in self.datasets:
+            dataset = self.datasets[key] = self.benchmark.dataset_for(use, self.plan.inputs.data)
+            if isinstance(dataset, Questions) and self.plan.conduct.grader is not None:
+                dataset.grade_code = Grader(self.plan.conduct.grader)
+        return self.datasets[key]
+
     def comply(
-        self, performance: Measurement, accuracy: Measurement, dataset: Dataset
+        self, performance: Measurement, accuracy: Measurement
     ) -> tuple[Measurement, tuple[ComplianceRun, ...]]:
         """The compliance tests; again where the speed alone differed, which noise does too."""
         plan, round = self.plan, get_round(self.plan.rules.round)
@@ -474,7 +516,7 @@ class _Scenario:
                     performance,
                     accuracy,
                     self.benchmark,
-                    dataset,
+                    self.dataset(name),
                     self.listener,
                 )
             failed = [test for test in done.values() if test.passed is not True]

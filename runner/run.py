@@ -40,6 +40,7 @@ class Job:
         backend: a name of the registry, or `module:Class`; `backend_options` are its arguments.
         model: the model file; None for the dummy backend.
         data: where the data set lies; None for the benchmark's default.
+        use: what the run is for: "performance", "accuracy", or a compliance test's name.
         batch_size: samples in one inference (Offline), at most (Server); None: the benchmark's.
         performance_sample_count: samples held in memory; None: the benchmark's.
         warm_up_s: how long to measure before the run, to choose LoadGen's hints.
@@ -58,6 +59,7 @@ class Job:
     backend_options: Mapping[str, Any] = field(default_factory=dict)
     model: str | None = None
     data: str | None = None
+    use: str = "performance"
     batch_size: int | None = None
     performance_sample_count: int | None = None
     warm_up_s: float = 0.3
@@ -152,7 +154,9 @@ def measure(job: Job, folder: Path, progress: Progress | None = None) -> Measure
     audit = job.settings.audit_conf
     kind = Path(audit).name.split(".")[0] if audit else job.settings.mode
     where = _Where(benchmark.name, job.settings.result, kind, listener)
-    staging = _prepare(folder, whole, benchmark.payload_bytes)
+    # A data set's size is not known before it is opened; few are larger.
+    samples = 100_000 if benchmark.generation is None else benchmark.performance_sample_count
+    staging = _prepare(folder, whole, samples * (2 * benchmark.payload_bytes + 64))
     try:
         done = _Child(whole, staging, where).run()
         whole = replace(whole, batch_size=done["batch_size"])
@@ -202,7 +206,7 @@ class _Where:
         self._listener.on_event(Event(phase, *self._names, message, **numbers))
 
 
-def _prepare(folder: Path, job: Job, payload_bytes: int) -> Path:
+def _prepare(folder: Path, job: Job, answers_bytes: int) -> Path:
     """Create the staging folder and see that the logs will fit."""
     if folder.exists():
         raise OutputError(
@@ -221,10 +225,7 @@ def _prepare(folder: Path, job: Job, payload_bytes: int) -> Path:
             f"{folder}: cannot be written ({error.strerror or error}); expected a folder that "
             "LoadGen can write its logs to. Choose another or fix its permissions."
         ) from error
-    samples = 100_000  # a data set's size is not known before it is opened; few are larger
-    need = FREE_DISK
-    if job.settings.mode == "accuracy":
-        need += samples * (2 * payload_bytes + 64)
+    need = FREE_DISK + (answers_bytes if job.settings.mode == "accuracy" else 0)
     if free < need:
         staging.rmdir()
         raise OutputError(

@@ -76,6 +76,10 @@ class ConductTable(_Table, frozen=True, kw_only=True):
 
     compliance: Annotated[bool, Meta(description="Run the compliance tests too.")] = False
     measure_anyway: Annotated[bool, Meta(description="Measure when the gate is missed.")] = False
+    grader: Annotated[
+        str | None,
+        Meta(description="Command that runs the code in answers: docs/measuring-llms.md."),
+    ] = None
     early_stop: Annotated[bool, Meta(description="End a run that can only become INVALID.")] = True
     stall_timeout: Annotated[
         float, Meta(gt=0, le=1e6, description="Seconds without progress that end a run.")

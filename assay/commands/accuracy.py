@@ -43,6 +43,12 @@ def add(commands: Any) -> None:
         metavar="OTHER",
         help="a second detection log: per-category differences instead of a gate",
     )
+    parser.add_argument(
+        "--grader",
+        metavar="COMMAND",
+        help="runs the code in answers of deepseek-r1 and gpt-oss-120b against its tests; without it "
+        "those answers count as wrong (see docs/measuring-llms.md)",
+    )
     parser.add_argument("--no-progress", action="store_true", help="no progress on standard error")
     parser.set_defaults(handler=run)
 
@@ -51,6 +57,7 @@ def run(options: argparse.Namespace) -> int:
     """Run ``assay accuracy``: 0 the gate is reached, 1 it is not, 2 it cannot be computed."""
     from checker.accuracy import registry
     from checker.accuracy.problem import AccuracyError
+    from runner.errors import RunnerError
 
     if options.compare is not None:
         return _compare(options)
@@ -64,9 +71,10 @@ def run(options: argparse.Namespace) -> int:
             options.data,
             gates=gates,
             backup=options.backup,
+            options=_options(name, options),
             progress=bytes_read(line, "reading the accuracy log"),
         )
-    except AccuracyError as error:
+    except (AccuracyError, RunnerError) as error:
         raise Usage(str(error)) from error
     finally:
         line.clear()
@@ -136,6 +144,23 @@ def gates_of(round: Round, benchmark: str) -> list[Gate]:
         for gate in rules.accuracy
     ]
     return gates + [Gate(metric, None, 1.0, bound) for metric, bound in limits.items()]
+
+
+def _options(benchmark: str, options: argparse.Namespace) -> dict[str, Any]:
+    """What a score needs beside its data: a grader of code, the embedded stories' right answers."""
+    if benchmark == "stories" and (options.data is None or (options.data / "prompts.txt").is_file()):
+        from runner.benchmarks.stories import open_stories
+
+        stories = open_stories(options.data)
+        return {"references": [stories.reference(index) for index in range(len(stories))]}
+    if options.grader is None:
+        return {}
+    from checker.accuracy import registry
+    from runner.grading import Grader
+
+    if not registry.method(benchmark).graded:
+        raise Usage(f"--grader is for benchmarks whose answers are code; {benchmark} has none")
+    return {"grade_code": Grader(options.grader)}
 
 
 def _part_of(result: AccuracyResult, size: int | None) -> str | None:

@@ -159,6 +159,12 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
         help="measure even when the accuracy target is missed; the result goes to open",
     )
     load.add_argument(
+        "--grader",
+        metavar="COMMAND",
+        help="runs the code in answers of deepseek-r1 and gpt-oss-120b against its tests; without it "
+        "those answers count as wrong (see docs/measuring-llms.md)",
+    )
+    load.add_argument(
         "--no-early-stop",
         action="store_const",
         const=False,

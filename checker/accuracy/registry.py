@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from checker.accuracy import auc, bleu, detection, dice, rouge, squad, top1, wer
+from checker.accuracy import auc, bleu, detection, dice, exact, reasoning, rouge, squad, top1, wer
 from checker.accuracy.gate import Gate, Verdict
 from checker.accuracy.log import Progress, read_log
 from checker.accuracy.problem import AccuracyError, Problem
 from checker.accuracy.score import LogScore
+from checker.accuracy.table import TOKENIZER, find_table, read_table, token_ids
+from checker.accuracy.tokenizer import open_decoder
 from checker.accuracy.truncate import LOG, SCORES, stated_hash
 
 Scorer = Callable[[Path, Path | None, dict[str, Any]], tuple[LogScore, dict[str, float]]]
@@ -28,12 +30,14 @@ class Method:
     """How a family of benchmarks is scored.
 
     ``metric`` is its name, ``data`` says in words what ``data_dir`` must hold, ``score`` takes
-    the log, the data and options and returns the score and its values by the rounds' names.
+    the log, the data and options and returns the score and its values by the rounds' names;
+    ``graded``: whether answers may be code, for which there is the option ``grade_code``.
     """
 
     metric: str
     data: str
     score: Scorer
+    graded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +106,14 @@ _SPEECH = (
     "the order of qsl_idx"
 )
 _ROUGE = (
-    "references.json (a list of texts in the order of qsl_idx) and, for logs of token ids, "
-    "tokenizer.json of the model (read with the 'tokenizers' library)"
+    "references.json (a list of texts in the order of qsl_idx), or the data set as JSON, JSON "
+    "lines, Parquet or CSV with a column output; and, for logs of token ids, tokenizer.json of the "
+    "model beside it (read with the 'tokenizers' library)"
+)
+_EXACT = "references.json: a list of lists of token ids, in the order of qsl_idx"
+_REASONING = (
+    "the data set as JSON, JSON lines, Parquet or CSV with the columns dataset and ground_truth, "
+    "and tokenizer.json of the model beside it (read with the 'tokenizers' library)"
 )
 
 
@@ -183,16 +193,9 @@ def _speech(whisper: bool) -> Scorer:
 def _rouge(
     log: Path, data: Path | None, options: dict[str, Any]
 ) -> tuple[LogScore, dict[str, float]]:
-    file = _find(data, ("references.json",), _ROUGE)
-    try:
-        references = [str(text) for text in json.loads(file.read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise AccuracyError(f"{file}: not a list of texts ({error})") from error
-    chosen = dict(options)
-    tokenizer = file.with_name("tokenizer.json")
-    if "decode" not in chosen and tokenizer.is_file():
-        chosen["decode"] = _decoder(tokenizer)
-    score = rouge.score_log(log, references, **chosen)
+    file = _table(data, _ROUGE, "references.json")
+    chosen = {**_decoding(file), **options}
+    score = rouge.score_log(log, _texts(file), **chosen)
     values = {
         "ROUGE1": score.rouge1,
         "ROUGE2": score.rouge2,
@@ -205,20 +208,80 @@ def _rouge(
     return score, values
 
 
-def _decoder(path: Path) -> rouge.Decode:
-    import importlib
-
+def _table(data: Path | None, what: str, name: str = "", **parts: str) -> Path:
+    """The file of that name, or the only table in a folder."""
+    if data is None:
+        raise AccuracyError(f"no data given: needed is {what}")
+    if name and (data / name).is_file():
+        return data / name
     try:
-        library = importlib.import_module("tokenizers")
-    except ImportError as error:
-        raise AccuracyError(f"{path} needs the tokenizers library: pip install tokenizers") from (
+        return find_table(data, **parts)
+    except AccuracyError as error:
+        raise AccuracyError(f"{error} Needed is {what}.") from error
+
+
+def _decoding(file: Path, *, special: bool = False) -> dict[str, Any]:
+    """The option `decode`, where a tokenizer lies beside the data or in the folder above."""
+    for folder in (file.parent, file.parent.parent):
+        if (folder / TOKENIZER).is_file():
+            return {"decode": open_decoder(folder / TOKENIZER, special=special)}
+    return {}
+
+
+def _texts(file: Path) -> list[str]:
+    """Reference texts: a JSON list of them, or the column output of a table."""
+    try:
+        if file.suffix == ".json":
+            found = json.loads(file.read_text(encoding="utf-8"))
+            if isinstance(found, list) and not any(isinstance(entry, dict) for entry in found):
+                return [str(text) for text in found]
+        return [str(row["output"]) for row in read_table(file)]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        if isinstance(error, AccuracyError):
+            raise
+        raise AccuracyError(f"{file}: found no reference texts ({error}); expected {_ROUGE}") from (
             error
         )
-    try:
-        tokenizer = library.Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises a plain Exception
-        raise AccuracyError(f"{path}: no tokeniser ({error})") from error
-    return lambda ids: str(tokenizer.decode([at for at in ids if at >= 0]))
+
+
+def _exact(
+    log: Path, data: Path | None, options: dict[str, Any]
+) -> tuple[LogScore, dict[str, float]]:
+    chosen = dict(options)
+    references = chosen.pop("references", None)
+    if references is None:
+        file = _find(data, ("references.json",), _EXACT)
+        try:
+            references = [token_ids(ids) for ids in json.loads(file.read_text(encoding="utf-8"))]
+        except (OSError, ValueError, TypeError, RecursionError) as error:
+            raise AccuracyError(f"{file}: cannot be read ({error}); expected {_EXACT}") from error
+        if None in references:
+            raise AccuracyError(f"{file}: found something else; expected {_EXACT}")
+    score = exact.score_log(log, references, **chosen)
+    return score, {
+        "exact_match": score.exact_match,
+        "TOKENS_PER_SAMPLE": score.tokens_per_sample,
+    }
+
+
+def _reasoning(*, channels: bool) -> Scorer:
+    """channels: whether answers come in GPT-OSS's channels, whose marks are special tokens."""
+    parts = {"part": "acc", "without": "compliance"} if channels else {}
+
+    def score(
+        log: Path, data: Path | None, options: dict[str, Any]
+    ) -> tuple[LogScore, dict[str, float]]:
+        file = _table(data, _REASONING, **parts)
+        chosen = {**_decoding(file, special=channels), **options}
+        if "decode" not in chosen:
+            raise AccuracyError(f"{file.parent}: found no {TOKENIZER}; needed is {_REASONING}")
+        found = reasoning.score_log(log, reasoning.read_questions(file), **chosen)
+        return found, {
+            "exact_match": found.exact_match,
+            "TOKENS_PER_SAMPLE": found.tokens_per_sample,
+        }
+
+    return score
 
 
 _COCO_NAMES = ("annotations/instances_val2017.json", "instances_val2017.json", "annotations.json")
@@ -237,6 +300,9 @@ METHODS: Final[dict[str, Method]] = {
     "wer": Method("WER", _SPEECH, _speech(False)),
     "wer-whisper": Method("ACCURACY", _SPEECH, _speech(True)),
     "rouge": Method("ROUGE1", _ROUGE, _rouge),
+    "exact": Method("exact_match", _EXACT, _exact),
+    "reasoning": Method("exact_match", _REASONING, _reasoning(channels=False), graded=True),
+    "reasoning-channels": Method("exact_match", _REASONING, _reasoning(channels=True), graded=True),
 }
 
 BENCHMARKS: Final[dict[str, str]] = {
@@ -265,9 +331,12 @@ BENCHMARKS: Final[dict[str, str]] = {
     "llama3_1-8b": "rouge",
     "llama3.1-8b-edge": "rouge",
     "llama2-70b": "rouge",
+    "deepseek-r1": "reasoning",
+    "gpt-oss-120b": "reasoning-channels",
+    "stories": "exact",
 }
 """Benchmarks (with or without -99, -99.9) and how they are scored. Every other benchmark of the
-rounds needs a judge beyond metric and text (code execution, image models, exact-match graders)."""
+rounds needs a judge beyond metric and text (code execution, image models)."""
 
 
 def method(benchmark: str) -> Method:
@@ -390,6 +459,7 @@ def score(
         notes.append(
             f"accuracy.txt states hash {stated}, the log has {detail.sha256}: not the same log"
         )
+    notes += detail.notes
     if detail.missing and not detail.truncated:
         notes.append(f"{detail.missing} samples have no record; they are not in the score")
     named = {name.casefold(): value for name, value in scores.items()}

@@ -9,7 +9,7 @@ Source: official scorers of GPT-J, Llama 2 and 3.1 (v3.1 on).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -20,9 +20,7 @@ import numpy.typing as npt
 from checker.accuracy.log import Progress, Record, read_samples
 from checker.accuracy.problem import AccuracyError, Problems
 from checker.accuracy.score import LogScore
-
-Decode = Callable[[Sequence[int]], str]
-"""Turns token ids into text: the tokeniser of the model, which Assay does not bring."""
+from checker.accuracy.tokenizer import Decode
 
 KINDS: Final = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 MAX_TEXT: Final = 1 << 18

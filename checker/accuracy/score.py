@@ -33,6 +33,11 @@ class LogScore(ABC):
     def count(self) -> int | None:
         """How many samples the score is of; None where it is of something else, such as pairs."""
 
+    @property
+    def notes(self) -> list[str]:
+        """What the score does not show, each a sentence."""
+        return []
+
     def read_from(self, samples: SampleReader, problems: Problems) -> Self:
         """The same score, with what its log was like once it was read to its end."""
         return replace(

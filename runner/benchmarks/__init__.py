@@ -30,6 +30,8 @@ BENCHMARKS = {
     "llama2-70b-99.9": "runner.benchmarks.llama:LLAMA2_70B_99_9",
     "llama3.1-8b": "runner.benchmarks.llama:LLAMA3_1_8B",
     "llama3.1-8b-edge": "runner.benchmarks.llama:LLAMA3_1_8B_EDGE",
+    "deepseek-r1": "runner.benchmarks.reasoning:DEEPSEEK_R1",
+    "gpt-oss-120b": "runner.benchmarks.reasoning:GPT_OSS_120B",
 }
 EMBEDDED = ("digits", "scenes", "phrasebook", "stories")
 

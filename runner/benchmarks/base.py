@@ -25,11 +25,17 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Score:
-    """An accuracy run judged: `value` in the metric's unit, `line` as accuracy.txt holds it."""
+    """An accuracy run judged: `value` in the metric's unit, `line` as accuracy.txt holds it.
+
+    `others` are the values of further metrics by the round's names; `notes` what the value does
+    not show.
+    """
 
     metric: str
     value: float
     line: str
+    others: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,7 @@ class Benchmark:
         generation: how a language model's answers are generated; None: no language benchmark.  Such
             a benchmark is run by a streaming backend (see `runner.tokens`), its data set has
             prompts (see `runner.datasets.prompts`), and `encode` and `answer` are not used.
+        other_datasets: data sets of runs that need another one, by the run ("accuracy", "TEST07").
         fit: (this, model, data) to the benchmark for that model and data: names, layouts and
             label offsets found in the graph, vocabularies.  None: the signature is fixed.
     """
@@ -125,9 +132,18 @@ class Benchmark:
     preparation: str = ""
     alternatives: str = ""
     generation: Generation | None = None
+    other_datasets: Mapping[str, Callable[[Path | None], Dataset]] = field(default_factory=dict)
     fit: Callable[[Benchmark, Path | None, Path | None], Benchmark] | None = None
 
     def __post_init__(self) -> None:
         for attribute in ("loadgen_model", "title"):
             if not getattr(self, attribute):
                 object.__setattr__(self, attribute, self.name)
+
+    def dataset_for(self, use: str, path: Path | None) -> Dataset:
+        """The data set of a run: "performance", "accuracy", or a compliance test by its name.
+
+        Raises:
+            DatasetError: it cannot be opened.
+        """
+        return self.other_datasets.get(use, self.make_dataset)(path)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from runner.benchmarks.base import Score
 from runner.benchmarks.generation import Tokenizer
 from runner.datasets import Dataset
-from runner.datasets.prompts import TOKENIZER, Table
+from runner.datasets.prompts import TOKENIZER, Questions, Table
 from runner.errors import InferenceError, RunFailed
 
 
@@ -19,6 +21,17 @@ def no_arrays(*_: Any) -> NoReturn:
     )
 
 
+@contextlib.contextmanager
+def _scoring(log: Path) -> Iterator[None]:
+    """Turns what `checker.accuracy` raises into RunFailed."""
+    from checker.accuracy.problem import AccuracyError
+
+    try:
+        yield
+    except AccuracyError as error:
+        raise RunFailed(f"{log}: the accuracy cannot be computed: {error}") from error
+
+
 def score_exact(log: Path, dataset: Dataset) -> Score:
     """Exact match, in percent, of a data set whose `reference(index)` gives the right tokens.
 
@@ -26,14 +39,12 @@ def score_exact(log: Path, dataset: Dataset) -> Score:
         RunFailed: the log cannot be scored.
     """
     from checker.accuracy.exact import score_log
-    from checker.accuracy.problem import AccuracyError
 
     known: Any = dataset
-    try:
+    with _scoring(log):
         result = score_log(log, [known.reference(index) for index in range(len(dataset))])
-    except AccuracyError as error:
-        raise RunFailed(f"{log}: the accuracy cannot be computed: {error}") from error
-    return Score("exact_match", result.exact_match, result.line())
+    others = {"TOKENS_PER_SAMPLE": result.tokens_per_sample}
+    return Score("exact_match", result.exact_match, result.line(), others)
 
 
 def tokenizer_beside(place: Path | None) -> Tokenizer | None:
@@ -55,14 +66,40 @@ def score_rouge(log: Path, dataset: Dataset) -> Score:
         RunFailed: the log cannot be scored.
         DatasetError: the model's tokenizer is absent.
     """
-    from checker.accuracy.problem import AccuracyError
     from checker.accuracy.rouge import score_log
     from runner.datasets.tokenizing import open_decoder
 
     table = cast(Table, dataset)
     decode = open_decoder(table.place / TOKENIZER)
-    try:
+    with _scoring(log):
         result = score_log(log, table.references, decode=decode)
-    except AccuracyError as error:
-        raise RunFailed(f"{log}: the accuracy cannot be computed: {error}") from error
-    return Score("ROUGE1", result.rouge1, result.line())
+    others = {
+        "ROUGE2": result.rouge2,
+        "ROUGEL": result.rouge_l,
+        "ROUGELSUM": result.rouge_lsum,
+        "GEN_LEN": float(result.gen_len),
+    }
+    if result.tokens_per_sample is not None:
+        others["TOKENS_PER_SAMPLE"] = result.tokens_per_sample
+    return Score("ROUGE1", result.rouge1, result.line(), others)
+
+
+def score_reasoning(log: Path, dataset: Dataset, *, channels: bool) -> Score:
+    """Exact match, in percent, of multiple choice, mathematics, numbers and code.
+
+    Args:
+        channels: whether answers come in GPT-OSS's channels, whose marks are special tokens.
+
+    Raises:
+        RunFailed: the log cannot be scored.
+        DatasetError: the model's tokenizer, or a right answer, is absent.
+    """
+    from checker.accuracy.reasoning import score_log
+    from runner.datasets.tokenizing import open_decoder
+
+    table = cast(Questions, dataset)
+    decode = open_decoder(table.place / TOKENIZER, special=channels)
+    with _scoring(log):
+        result = score_log(log, table.questions, decode=decode, grade_code=table.grade_code)
+    others = {"TOKENS_PER_SAMPLE": result.tokens_per_sample}
+    return Score("exact_match", result.exact_match, result.line(), others, tuple(result.notes))

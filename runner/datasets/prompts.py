@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
-import json
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
 from runner.errors import DatasetError
 
-KINDS = (".json", ".jsonl", ".parquet")
+if TYPE_CHECKING:
+    from checker.accuracy.reasoning import GradeCode, Question
+
 TOKENIZER = "tokenizer.json"
 
 
@@ -51,95 +52,126 @@ class Prompts:
 
 
 class Table(Prompts):
-    """Prompts and references of a table: token ids in one column, reference texts in another.
+    """Prompts of a table: token ids in one column, or texts in another, and what is right.
 
     Args:
-        path: the file (JSON: a list of objects; JSON lines; Parquet), or a folder with one such file
-            beside the model's tokenizer.json.
-        tokens: columns that may hold the prompt's token ids, the first that exists counts.
-        reference: the column with the reference text.
+        path: the file (see `checker.accuracy.table`), or a folder with one such file; the model's
+            tokenizer.json lies beside it or in the folder above.
+        tokens, text: columns that may hold the prompt; the first that a row has counts.
+        reference: the column with the reference text; "" where there is none.
         longest: tokens that the model has places for.
+        part, without: which of several files of a folder, by its name.
 
     Attributes:
-        references: texts in the order of the samples.
-        place: the folder.
+        references: texts in the order of the samples; [] where there is no such column.
+        place: the folder that the tokenizer lies in.
 
     Raises:
         DatasetError: the file is absent or of another form.
     """
 
     def __init__(
-        self, path: Path | None, *, tokens: Sequence[str], reference: str, longest: int
+        self,
+        path: Path | None,
+        *,
+        tokens: tuple[str, ...] = (),
+        text: tuple[str, ...] = (),
+        reference: str = "",
+        longest: int,
+        part: str = "",
+        without: str = "\0",
     ) -> None:
+        from checker.accuracy.table import KINDS, find_table, first_of, read_table, token_ids
+
         if path is None:
             raise DatasetError(
                 "found no data; expected --data FOLDER with the benchmark's data set as "
                 f"{', '.join(KINDS)} and the model's {TOKENIZER}."
             )
-        file = _file_of(path)
-        self.place = file.parent
-        self._prompts: list[list[int]] = []
+        self._prompts: list[Prompt] = []
         self.references: list[str] = []
-        for number, row in enumerate(_rows(file)):
-            name = next((name for name in tokens if name in row), None)
-            ids = row.get(name or "")
-            if ids is None or not _are_ids(ids) or not 0 < len(ids) < longest:
-                raise DatasetError(
-                    f"{file}: sample {number} has no usable {' or '.join(tokens)}; expected a list of "
-                    f"1 to {longest - 1:,} token ids."
-                )
-            if not isinstance(row.get(reference), str):
-                raise DatasetError(f"{file}: sample {number} has no {reference}; expected a text.")
-            self._prompts.append(list(ids))
-            self.references.append(row[reference])
+        with _as_dataset_error():
+            file = find_table(path, part, without)
+            above = file.parent.parent
+            beside = (file.parent / TOKENIZER).exists() or not (above / TOKENIZER).exists()
+            self.place = file.parent if beside else above
+            for number, row in enumerate(read_table(file)):
+                ids, words = token_ids(first_of(row, tokens)), first_of(row, text)
+                if ids is not None and 0 < len(ids) < longest:
+                    prompt = Prompt(tokens=ids)
+                elif ids is None and isinstance(words, str) and words:
+                    prompt = Prompt(text=words)
+                else:
+                    forms = [f"{' or '.join(tokens)} (1 to {longest - 1:,} token ids)"] * bool(
+                        tokens
+                    )
+                    forms += [f"{' or '.join(text)} (a text)"] * bool(text)
+                    raise DatasetError(
+                        f"{file}: sample {number} has no usable prompt; expected "
+                        f"{', or '.join(forms)}."
+                    )
+                if reference and not isinstance(row.get(reference), str):
+                    raise DatasetError(
+                        f"{file}: sample {number} has no {reference}; expected a text."
+                    )
+                self._prompts.append(prompt)
+                if reference:
+                    self.references.append(row[reference])
+                self.take(row, f"{file}: sample {number}")
         if not self._prompts:
             raise DatasetError(f"{file}: found no sample.")
+
+    def take(self, row: Mapping[str, Any], where: str) -> None:
+        """Keep what else of a row is needed; `where` begins messages."""
 
     def __len__(self) -> int:
         return len(self._prompts)
 
     def prompt(self, index: int) -> Prompt:
-        return Prompt(tokens=self._prompts[index])
+        return self._prompts[index]
 
 
-def _are_ids(value: object) -> bool:
-    return isinstance(value, list) and all(type(v) is int and 0 <= v < 2**31 for v in value)
+class Questions(Table):
+    """A table whose rows also say what is right, for `checker.accuracy.reasoning`.
+
+    Attributes:
+        grade_code: what runs the code of answers; None: nothing does.
+    """
+
+    def __init__(self, path: Path | None, **columns: Any) -> None:
+        self._questions: list[Question | DatasetError] = []
+        self.grade_code: GradeCode | None = None
+        super().__init__(path, **columns)
+
+    def take(self, row: Mapping[str, Any], where: str) -> None:
+        from checker.accuracy.problem import AccuracyError
+        from checker.accuracy.reasoning import question_of
+
+        try:
+            self._questions.append(question_of(row, where))
+        except AccuracyError as error:  # in a performance run nobody asks
+            self._questions.append(DatasetError(str(error)))
+
+    @property
+    def questions(self) -> list[Question]:
+        """In the order of the samples.
+
+        Raises:
+            DatasetError: a row does not say what is right.
+        """
+        found = []
+        for question in self._questions:
+            if isinstance(question, DatasetError):
+                raise question
+            found.append(question)
+        return found
 
 
-def _file_of(path: Path) -> Path:
-    if path.suffix in (".pkl", ".pickle") or (path.is_dir() and any(path.glob("*.pkl"))):
-        raise DatasetError(
-            f"{path}: found a pickle; expected {', '.join(KINDS)}, because reading a pickle runs "
-            'whatever code it holds. Convert it where you trust it: python -c "import pandas as p; '
-            "p.read_pickle('data.pkl').to_parquet('data.parquet')\"."
-        )
-    if not path.is_dir():
-        return path
-    files = sorted(f for f in path.iterdir() if f.suffix in KINDS and f.name != TOKENIZER)
-    if len(files) != 1:
-        names = ", ".join(f.name for f in files) or "no file"
-        raise DatasetError(f"{path}: found {names}; expected one file of {', '.join(KINDS)}.")
-    return files[0]
+@contextlib.contextmanager
+def _as_dataset_error() -> Iterator[None]:
+    from checker.accuracy.problem import AccuracyError
 
-
-def _rows(file: Path) -> Iterator[Mapping[str, Any]]:
     try:
-        if file.suffix == ".parquet":
-            parquet = importlib.import_module("pyarrow.parquet")
-            yield from parquet.read_table(file).to_pylist()
-            return
-        text = file.read_text("utf-8")
-        rows = (
-            [json.loads(line) for line in text.splitlines() if line.strip()]
-            if file.suffix == ".jsonl"
-            else json.loads(text)
-        )
-        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-            raise ValueError("it is not a list of objects")
-        yield from rows
-    except ImportError as error:
-        raise DatasetError(
-            f'{file}: found no library to read it ({error}); pip install "assay[parquet]".'
-        ) from error
-    except (OSError, ValueError, RecursionError) as error:  # pyarrow's own are ValueErrors
-        raise DatasetError(f"{file}: cannot be read ({error}).") from error
+        yield
+    except AccuracyError as error:
+        raise DatasetError(str(error)) from error

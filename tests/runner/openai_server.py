@@ -31,6 +31,8 @@ class Script:
     `first_ms` after a request has a place, then every `token_ms`; `capacity`: answers at once, more
     wait for a place.  `fault` happens to every request after the first `sound` ones that were
     answered.  `ids`, `usage`: whether the answer has them; `models`: names that are served.
+    `answers`: a JSON file with a list of token ids for each sample, in place of "N …": a prompt then
+    ends with the sample's number.  `burst`: tokens in a chunk.
     """
 
     first_ms: float = 0.0
@@ -44,6 +46,8 @@ class Script:
     max_model_len: int = 4096
     refuses: tuple[str, ...] = ()
     key: str = ""
+    answers: str = ""
+    burst: int = 1
 
 
 class _Connection(asyncio.Protocol):
@@ -88,6 +92,7 @@ class _Server:
         self.answered = self.working = self.events = 0
         self.waiting: deque[Any] = deque()
         self.began = time.time()
+        self.answers = json.loads(Path(script.answers).read_text()) if script.answers else None
 
     def take(self, to: _Connection, path: str, headers: dict[str, str], body: bytes) -> None:
         script = self.script
@@ -122,8 +127,11 @@ class _Server:
             to.whole(int(fault), {"error": {"message": f"scripted {fault}"}})
         elif fault != "silent":
             prompt = body["messages"][-1]["content"] if chat else body["prompt"]
-            count = int(prompt.split()[0]) if isinstance(prompt, str) else prompt[0]
-            tokens = [*range(10, 9 + count), END]
+            words = prompt.split() if isinstance(prompt, str) else prompt
+            if self.answers is not None:
+                tokens = self.answers[int(words[-1])]
+            else:
+                tokens = [*range(10, 9 + int(words[0])), END]
             answer = _Answer(self, to, body, tokens, fault, chat)
             if self.working < self.script.capacity:
                 answer.begin()
@@ -175,19 +183,19 @@ class _Answer:
             self.tokens, self.place = [], 0
             self.end()
             return
-        token = self.tokens[min(self.place, last)] if fault != "endless" else 10
-        self.write(token)
-        self.place += 1
+        burst = server.script.burst
+        self.write(self.tokens[self.place : self.place + burst] if fault != "endless" else [10])
+        self.place += burst
         if self.place > last and fault != "endless":
             self.end()
         else:
             self.at += server.script.token_ms / 1000
             server.loop.call_at(self.at, self.step)
 
-    def write(self, token: int) -> None:
+    def write(self, tokens: list[int]) -> None:
         self.server.events += 1
-        text = "" if token == END else f" {token}"
-        ids = b', "token_ids": [%d]' % token if self.ids else b""
+        text = "".join("" if token == END else f" {token}" for token in tokens)
+        ids = b', "token_ids": [%b]' % ", ".join(map(str, tokens)).encode() if self.ids else b""
         said = b'"delta": {"content": "%b"}' if self.chat else b'"text": "%b"'
         self.to.event(
             b'{"choices": [{"index": 0, '

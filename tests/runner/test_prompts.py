@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -42,6 +43,14 @@ def write(folder: Path, kind: str, content: list[dict[str, Any]]) -> Path:
         import pyarrow.parquet
 
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(content), path)
+    elif kind == ".csv":
+        with path.open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.DictWriter(stream, list(content[0]))
+            writer.writeheader()
+            writer.writerows(
+                {k: v if isinstance(v, str) else json.dumps(v) for k, v in row.items()}
+                for row in content
+            )
     elif kind == ".jsonl":
         path.write_text("\n".join(map(json.dumps, content)) + "\n\n", "utf-8")
     else:
@@ -59,7 +68,7 @@ def tokenizer(folder: Path) -> None:
     made.save(str(folder / "tokenizer.json"))
 
 
-@pytest.mark.parametrize("kind", [".json", ".jsonl", ".parquet"])
+@pytest.mark.parametrize("kind", [".json", ".jsonl", ".parquet", ".csv"])
 def test_tables(kind: str, tmp_path: Path) -> None:
     if kind == ".parquet":
         pytest.importorskip("pyarrow", reason="pyarrow is not installed")
@@ -74,12 +83,12 @@ def test_tables(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({"output": "a"}, "sample 1 has no usable tok_input; expected a list of 1 to 99 token ids"),
-        ({"tok_input": [], "output": "a"}, "no usable tok_input"),
-        ({"tok_input": [1] * 100, "output": "a"}, "no usable tok_input"),
-        ({"tok_input": [-1], "output": "a"}, "no usable tok_input"),
-        ({"tok_input": [True], "output": "a"}, "no usable tok_input"),
-        ({"tok_input": [1.0], "output": "a"}, "no usable tok_input"),
+        ({"output": "a"}, r"1 has no usable prompt; expected tok_input \(1 to 99 token ids\)\."),
+        ({"tok_input": [], "output": "a"}, "no usable prompt"),
+        ({"tok_input": [1] * 100, "output": "a"}, "no usable prompt"),
+        ({"tok_input": [-1], "output": "a"}, "no usable prompt"),
+        ({"tok_input": [True], "output": "a"}, "no usable prompt"),
+        ({"tok_input": [1.0], "output": "a"}, "no usable prompt"),
         ({"tok_input": [1], "output": None}, "sample 1 has no output; expected a text"),
     ],
 )
@@ -97,7 +106,10 @@ def test_files_that_are_no_tables(tmp_path: Path) -> None:
         ("c.jsonl", b"\xff", "cannot be read"),
         ("d.parquet", b"PAR1", "cannot be read"),
         ("e.json", b"[]", "found no sample"),
-        ("f.pkl", b"cos\nsystem\n", "found a pickle; expected .json, .jsonl, .parquet"),
+        ("g.csv", b"tok_input,output\n[1]\n", "row 2 has another number of cells"),
+        ("h.csv", b"tok_input,output\n[1,a\n", "cannot be read|no usable prompt"),
+        ("i.txt", b"", "its name does not end in .json"),
+        ("f.pkl", b"cos\nsystem\n", "found a pickle; expected .json, .jsonl, .parquet, .csv"),
     ):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(DatasetError, match=said):

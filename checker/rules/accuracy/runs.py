@@ -49,9 +49,9 @@ def dataset_covered(
         short = [(key, n) for key, n in counts.items() if n is not None and n < enough]
         for key, count in short[:1]:
             yield Problem(
-                f"found {key} {count:,}; expected {size:,}, the whole data set",
+                f"found {key} {count:,}; expected {enough:,}, the whole data set",
                 count,
-                size,
+                enough,
                 path=run.detail_path,
                 line=detail.line(key),
             )

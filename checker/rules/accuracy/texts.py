@@ -98,9 +98,9 @@ def accuracy_total(
     least = benchmark.dataset.least(run.result.scenario) or size
     if total < least or total > _ROUNDED_UP * max(size, least):
         yield Problem(
-            f"found {total:,} evaluated answers; expected {size:,}, the samples of the data set",
+            f"found {total:,} evaluated answers; expected {least:,}, the samples of the data set",
             total,
-            size,
+            least,
             path=run.text_path,
             line=line,
         )

@@ -1,0 +1,198 @@
+"""DeepSeek-R1 and GPT-OSS-120B on a scripted server: accuracy, gate, performance and the round's tests.
+
+The data are small and the runs short; the check says that, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import assay
+from runner.benchmarks import get_benchmark
+from runner.errors import RunFailed, SettingsError
+from runner.grading import Grader
+from runner.plan import Conduct, Execution, Inputs, Load, Plan, Tree, plan_for
+from runner.reference import Outcome, run_benchmark
+from schemas import load_round
+from tests.runner import llm_data
+from tests.runner.openai_server import Scripted
+
+pytest.importorskip("aiohttp", reason="the extra openai is not installed")
+pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+ALL_PASS = f"{sys.executable} -c \"import sys; [print('true') for line in sys.stdin]\""
+
+
+def planned(out: Path, url: str, round: str, benchmark: str, scenario: str, **conduct: Any) -> Plan:
+    return plan_for(
+        round,
+        benchmark,
+        scenarios=[scenario],
+        tree=Tree(out=out / "tree", system="scripted", system_type="datacenter"),
+        inputs=Inputs(data=out / "data"),
+        load=Load(min_duration_ms=500, min_query_count=600, target_qps=1500.0),
+        conduct=Conduct(compliance=True, attempts=1, **conduct),
+        execution=Execution(backend="openai", backend_options={"url": [url]}, workers=64),
+    )
+
+
+def measured(plan: Plan, count: int) -> Outcome:
+    """The outcome with `count` samples in memory."""
+    (outcome,) = run_benchmark(
+        replace(plan, rules=replace(plan.rules, performance_sample_count=count))
+    )
+    return outcome
+
+
+def server(out: Path, name: str) -> Scripted:
+    answers = str(out / "data" / "answers.json.txt")
+    return Scripted(models=(name,), max_model_len=50_000, answers=answers, burst=640)
+
+
+# Too few samples in memory (P127, P112) and in the accuracy run (A112, A116), too short (P106), and one
+# scenario of those that the benchmark has (S116, S117).
+SMALL = {
+    ("v6.0", "Server"): [
+        ("error", "S116"), ("warning", "A116"), ("error", "A112"), ("warning", "P127"), ("error", "P106"),
+    ],
+    ("v6.1", "Offline"): [
+        ("error", "S117"), ("error", "A116"), ("error", "A112"), ("warning", "P127"), ("error", "P112"),
+        ("error", "P106"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("round", "scenario"), [("v6.0", "Server"), ("v6.1", "Offline")])
+def test_deepseek(round: str, scenario: str, tmp_path: Path) -> None:
+    """Text in chat completions, tokens per sample within the round's bounds, TEST06."""
+    llm_data.deepseek(tmp_path / "data", 30, 3886)
+    with server(tmp_path, "DeepSeek-R1") as url:
+        outcome = measured(planned(tmp_path, url.url, round, "deepseek-r1", scenario), 30)
+    assert outcome.status == "valid", outcome.message
+    assert outcome.score is not None and outcome.path is not None
+    # The one answer with code is not run and counts as wrong: 29 of 30.
+    assert outcome.score.line == (
+        "{'exact_match': 96.6667, 'tokens_per_sample': 3886.0000, 'num-samples': 30}"
+    )
+    readme = (outcome.path / "README.md").read_text("utf-8")
+    assert "exact_match is between 96.6667 and 100.0000" in readme
+    assert [(test.name, test.passed) for test in outcome.tests] == [("TEST06", True)]
+    first = "True" if scenario == "Server" else "Skipped"
+    text = (outcome.path / "TEST06" / "verify_accuracy.txt").read_text("utf-8")
+    assert text.startswith(f"First token check pass: {first}\nEOS check pass: True\n")
+    report = assay.check(tmp_path / "tree", round=round)
+    assert [(f.severity, f.rule) for f in report.findings] == SMALL[round, scenario]
+
+
+def test_gates_on_all_metrics(tmp_path: Path) -> None:
+    """Right answers of the wrong length: the round bounds the tokens per sample on both sides."""
+    llm_data.deepseek(tmp_path / "data", 30, 300)
+    with server(tmp_path, "DeepSeek-R1") as url:
+        outcome = measured(planned(tmp_path, url.url, "v6.0", "deepseek-r1", "Offline"), 30)
+    assert outcome.status == "gate-missed"
+    assert outcome.message.startswith(
+        "found TOKENS_PER_SAMPLE = 300; expected at least 3,497.6 and at most 4,274.85; the performance"
+    )
+    assert not (tmp_path / "tree").exists()
+
+
+def test_gpt_oss(tmp_path: Path) -> None:
+    """Three tables, code graded by a command, TEST07 on its own questions and TEST09 on 6,396 prompts."""
+    llm_data.gpt_oss(tmp_path / "data", prompts=6396, questions=30, compliance=990, length=1278)
+    with server(tmp_path, "gpt-oss-120b") as url:
+        plan = planned(tmp_path, url.url, "v6.1", "gpt-oss-120b", "Offline", grader=ALL_PASS)
+        outcome = measured(plan, 6396)
+    assert outcome.status == "valid", outcome.message
+    assert outcome.score is not None and outcome.path is not None
+    assert (outcome.score.value, outcome.score.notes) == (100.0, ())
+    assert [(test.name, test.passed) for test in outcome.tests] == [
+        ("TEST07", True),
+        ("TEST09", True),
+    ]
+    seventh = (outcome.path / "TEST07" / "verify_accuracy.txt").read_text("utf-8")
+    assert "Accuracy score: 100\nAccuracy threshold: 60.698\n" in seventh
+    ninth = (outcome.path / "TEST09" / "verify_output_len.txt").read_text("utf-8")
+    assert "Total samples: 6396\nMean output tokens: 1278.00\n" in ninth
+    report = assay.check(tmp_path / "tree", round="v6.1")
+    assert [(f.severity, f.rule) for f in report.findings] == [
+        ("error", "S117"),
+        ("error", "A116"),
+        ("error", "A112"),
+        ("error", "P112"),
+        ("error", "P106"),
+    ]
+
+
+def test_code_that_nobody_runs(tmp_path: Path) -> None:
+    """Ten of thirty answers are code: as wrong ones they miss the gate, and the message says why."""
+    llm_data.gpt_oss(tmp_path / "data", prompts=30, questions=30, compliance=30, length=40)
+    with server(tmp_path, "gpt-oss-120b") as url:
+        outcome = measured(planned(tmp_path, url.url, "v6.0", "gpt-oss-120b", "Offline"), 30)
+    assert outcome.status == "gate-missed"
+    assert "10 of 30 answers are code that was not run and count as wrong" in outcome.message
+    assert "--grader COMMAND" in outcome.message
+
+
+@pytest.mark.parametrize("name", ["deepseek-r1", "gpt-oss-120b"])
+def test_parameters_are_the_round_s(name: str) -> None:
+    benchmark = get_benchmark(name)
+    assert benchmark.generation is not None
+    for round in ("v6.0", "v6.1"):
+        known = load_round(round).benchmarks[name]
+        assert known.conf_model == benchmark.loadgen_model
+        assert known.performance_sample_count == benchmark.performance_sample_count
+        assert known.accuracy[0].metric == benchmark.metric
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("false", "found exit status 1; expected 0"),
+        ("no-such-grader", "cannot be started"),
+        ("echo true", "found 1 words of output; expected 2 lines, each true or false"),
+        ("echo true maybe", "found 2 words of output"),
+    ],
+)
+def test_graders_that_fail(command: str, said: str) -> None:
+    with pytest.raises(RunFailed, match=said):
+        Grader(command)([("q1", "print(1)"), ("q2", "")])
+
+
+def test_what_a_grader_gets() -> None:
+    """Each question's id and program, in order; the program itself is not run by us."""
+    script = "import json, sys; [print(json.dumps(json.loads(l)['question_id'] == 'q2')) for l in sys.stdin]"
+    assert Grader(f'{sys.executable} -c "{script}"')([("q1", "x\ny"), ("q2", "")]) == [False, True]
+    for command in ("", "'"):
+        with pytest.raises(SettingsError, match="--grader"):
+            Grader(command)
+
+
+def test_accuracy_of_a_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`assay accuracy` reads the run's own data folder, and needs the grader too."""
+    from assay.cli import main
+
+    llm_data.deepseek(tmp_path / "data", 5, 20, code=1)
+    answers = json.loads((tmp_path / "data" / "answers.json.txt").read_text("utf-8"))
+    log = [
+        {
+            "seq_id": k,
+            "qsl_idx": k,
+            "data": b"".join(t.to_bytes(4, "little") for t in ids).hex(),
+            "token_count": 20,
+        }
+        for k, ids in enumerate(answers)
+    ]
+    (tmp_path / "mlperf_log_accuracy.json").write_text(json.dumps(log), "utf-8")
+    command = ["accuracy", str(tmp_path), "--benchmark", "deepseek-r1", "--round", "v6.1"]
+    assert main([*command, "--data", str(tmp_path / "data"), "--no-progress"]) == 1
+    told = capsys.readouterr()
+    assert "{'exact_match': 80.0000, 'tokens_per_sample': 20.0000, 'num-samples': 5}" in told.out
+    assert "1 of 5 answers are code that was not run" in told.err
+    graded = [*command, "--data", str(tmp_path / "data"), "--grader", ALL_PASS]
+    assert main([*graded, "--no-progress"]) == 1  # five samples are not the data set
+    assert "'exact_match': 100.0000" in capsys.readouterr().out
