@@ -148,7 +148,9 @@ def gates_of(round: Round, benchmark: str) -> list[Gate]:
 
 def _options(benchmark: str, options: argparse.Namespace) -> dict[str, Any]:
     """What a score needs beside its data: a grader of code, the embedded stories' right answers."""
-    if benchmark == "stories" and (options.data is None or (options.data / "prompts.txt").is_file()):
+    if benchmark == "stories" and (
+        options.data is None or (options.data / "prompts.txt").is_file()
+    ):
         from runner.benchmarks.stories import open_stories
 
         stories = open_stories(options.data)
