@@ -33,11 +33,11 @@ from checker.replay import (
     check_query_order,
     check_sampling,
     check_schedule,
-    query_plan,
     sample_indices,
     server_schedule,
 )
-from checker.replay.mt19937 import Stream
+from checker.replay.queries import fixed_sample_count
+from checker.replay.schedule import unit_length, unit_reach
 from checker.rule import NotJudged
 
 __all__ = [
@@ -161,65 +161,47 @@ def sets_outcome(replay: Replay) -> Outcome:
     return _kept(key, lambda: check_loaded_set(facts, replay.sets))
 
 
-_waits: dict[int, tuple[Stream, list[Any]]] = {}
-_WAITS_KEPT = 8_000_000
-_STRETCH = 1 << 15
+_EXACT = 1 << 20
+"""Queries up to which every waiting time is cut to whole nanoseconds before they are added."""
 
 
-def _unit_waits(seed: int, count: int) -> Iterator[Any]:
-    """``-ln(1 - u)`` of the first draws from a schedule seed, in stretches.
+def _long_agrees(replay: Replay) -> str | None:
+    """How well a long Server run's schedule is quickly seen to agree; None decides nothing.
 
-    All Server runs of a round share them, so they are drawn once and the next longer run goes on.
+    A cut takes up to 1 ns, half of one on average: the length of n waits is theirs uncut less n / 2
+    ns, give or take 8 standard deviations.
     """
-    if seed not in _waits:
-        if len(_waits) > 2:
-            _waits.clear()
-        _waits[seed] = Stream(seed), []
-    stream, known = _waits[seed]
-    for number in range(-(-count // _STRETCH)):
-        if number == len(known):
-            known.append(-np.log(1.0 - stream.canonical(_STRETCH)))
-        yield known[number][: count - number * _STRETCH]
-
-
-def _plainly_agrees(replay: Replay) -> bool:
-    """Whether a Server run's schedule is quickly seen to be right; False decides nothing."""
     facts = replay.facts
     if facts.scenario != "Server" or facts.accuracy or facts.issue_unique:
-        return False
+        return None
     if len(replay.counts) != 1 or len(replay.durations) != 1 or len(replay.sets) != 1:
-        return False
+        return None
     old = facts.generation in (Generation.V1, Generation.V2_0)
     count, wanted = replay.counts[0], facts.target_duration_ms * 1_000_000
-    if not 3 <= count <= _WAITS_KEPT or wanted <= 0 or (old and facts.issue_same):
-        return False
+    if not _EXACT < count <= LIMIT or wanted <= 0 or (old and facts.issue_same):
+        return None
     if not 1e-6 < facts.target_qps < math.inf or not 0 < facts.performance_count <= LIMIT:
-        return False
-    found = _length_and_reach(facts.schedule_seed, facts.target_qps, count, wanted)
-    if found is None or found[0] != replay.durations[0]:
-        return False
+        return None
+    scale = 1e9 / facts.target_qps
+    slack = 8 * math.sqrt(count / 12)
+    length = unit_length(facts.schedule_seed, count) * scale - count / 2
+    if abs(length - replay.durations[0]) > slack:
+        return None
     blocks = [1]
     if facts.generation in (Generation.V4, Generation.V5) and facts.permutation is not False:
         # A log that does not say whether samples are issued equally may have been either.
         blocks = [len(replay.sets[0])] if facts.permutation else [1, len(replay.sets[0])]
+    # With the other end of what the cuts may amount to, one query more or less is enough.
+    reached = {
+        unit_reach(facts.schedule_seed, (wanted + off) / scale, 0.5 / scale) + 2
+        for off in (-slack, slack)
+    }
     for block in blocks:
-        needed = max(found[1], -(-facts.min_query_count // block) * block)
-        if -(-needed // block) * block == count:
-            return True
-    return False
-
-
-def _length_and_reach(seed: int, rate: float, count: int, wanted: int) -> tuple[int, int] | None:
-    """The length of ``count`` waiting times in ns, and how many queries reach ``wanted``."""
-    total, start, reach = 0, 0, None
-    for waits in _unit_waits(seed, count):
-        steps = (waits / rate * 1e9).astype(np.int64)
-        length = int(steps.sum())
-        if reach is None and total + length >= wanted:
-            reach = start + int(np.searchsorted(steps.cumsum(), wanted - total)) + 2
-        total += length
-        start += steps.size
-    return None if reach is None else (total, reach)
+        for reach in reached:
+            needed = max(reach, -(-facts.min_query_count // block) * block)
+            if -(-needed // block) * block == count:
+                return f"within {slack / 1000:.1f} us"
+    return None
 
 
 def schedule_outcome(replay: Replay) -> Outcome:
@@ -228,8 +210,9 @@ def schedule_outcome(replay: Replay) -> Outcome:
 
 
 def _schedule(replay: Replay) -> Outcome:
-    if _plainly_agrees(replay):
-        return Agreement(2, "exact")
+    how = _long_agrees(replay)
+    if how is not None:
+        return Agreement(2, how)
     return check_schedule(replay.facts, replay.sets, replay.counts, replay.durations, limit=LIMIT)
 
 
@@ -276,8 +259,8 @@ def _order(facts: RunFacts, samples: Any) -> Any:
     padding = facts.samples_per_query - 1 if facts.scenario == "MultiStream" else 0
     one = LoadedSet(samples, max(samples.size - padding, 1))
     try:
-        count = query_plan(facts, one, limit=LIMIT).sample_count
-        if not 0 < count <= 2_000_000:
+        count = fixed_sample_count(facts, one)
+        if count is None or not 0 < count <= 2_000_000:
             return None
         return sample_indices(facts, one, np.arange(count, dtype=np.int64), Library.GNU_11)
     except (TooLong, ValueError):
@@ -328,10 +311,11 @@ def replay_of(run: Run) -> Replay:
     detail = run.detail
     if detail is None or not detail:
         raise NotJudged
-    if _last is None or _last[0] is not detail:
+    last = _last
+    if last is None or last[0] is not detail:
         # One run is judged by all rules before the next: the last one is all that is kept.
-        _last = (detail, _read(detail))
-    found = _last[1]
+        last = _last = (detail, _read(detail))
+    found = last[1]
     if isinstance(found, str):
         raise NotJudged
     return found
@@ -370,25 +354,39 @@ def _read(detail: DetailLog) -> Replay | str:
     return Replay(facts, sets, counts, durations)
 
 
-_sets: dict[bytes, Indices] = {}
+_sets: dict[tuple[int, bytes], tuple[bytes, Indices]] = {}
+_SETS_KEPT = 1 << 23
+"""Bytes of text of the sets that are kept."""
 
 
 def _indices(entry: Entry) -> Indices | str:
     """A loaded set; its text, the same in all runs of a benchmark, is decoded once."""
     raw = bytes(entry.raw)
-    key = hashlib.blake2b(raw, digest_size=16).digest() if len(raw) > 4 else None
-    if key is not None and key in _sets:
-        return _sets[key]
+    if len(raw) <= 4:
+        return _decoded(entry)
+    key = len(raw), raw[:64]
+    known = _sets.get(key)
+    # Comparing is ten times faster than a hash.
+    if known is not None and known[0] == raw:
+        return known[1]
+    found = _decoded(entry)
+    if isinstance(found, Indices):
+        if sum(size for size, _ in _sets) + len(raw) > _SETS_KEPT:
+            _sets.clear()
+        _sets[key] = raw, found
+    return found
+
+
+def _decoded(entry: Entry) -> Indices | str:
     value = entry.value
     if not isinstance(value, list) or not set(map(type, value)) <= {int}:
         return "loaded_qsl_set is not a list of sample indices"
-    if value and not -_LARGE < min(value) <= max(value) < _LARGE:
+    try:
+        found = Indices(value)
+    except OverflowError:
         return "a loaded_qsl_set with numbers beyond 64 bits"
-    found = Indices(value)
-    if key is not None:
-        if len(_sets) >= 64:
-            _sets.clear()
-        _sets[key] = found
+    if value and not -_LARGE < found.array.min() <= found.array.max() < _LARGE:
+        return "a loaded_qsl_set with numbers beyond 64 bits"
     return found
 
 
@@ -409,8 +407,19 @@ def read_records(file: File) -> Records:
     """Sequence numbers and sample indices of an accuracy log; answers are not looked at.
 
     Of a log above 256 MB the first and last 64 MB are read. Raises NotJudged when it cannot be
-    read.
+    read. The last log that was read is kept: the rules of a run ask one after the other.
     """
+    global _last_records
+    last = _last_records
+    if last is None or last[0] != file:
+        last = _last_records = (file, _records(file))
+    return last[1]
+
+
+_last_records: tuple[File, Records] | None = None
+
+
+def _records(file: File) -> Records:
     records = Records(file.path)
     try:
         handle = open_file(file)

@@ -17,6 +17,7 @@ from .queries import (
     LoadedSet,
     QueryPlan,
     expected_sets,
+    fixed_sample_count,
     query_plan,
     sample_indices,
     sampling_probability,
@@ -335,7 +336,10 @@ def _order_difference(
     start = 0
     for number, loaded in enumerate(sets):
         if number + 1 < len(sets) or facts.accuracy:
-            end = start + query_plan(facts, loaded, limit=limit).sample_count
+            count = fixed_sample_count(facts, loaded)
+            if count is None:
+                count = query_plan(facts, loaded, limit=limit).sample_count
+            end = start + count
         else:
             # Nothing follows the only set of a performance run, so its size need not be known.
             end = int(seq_ids.max()) + 1

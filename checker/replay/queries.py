@@ -15,9 +15,9 @@ from functools import lru_cache
 import numpy as np
 
 from .facts import Generation, RunFacts
-from .mt19937 import Float64Array, Stream
+from .mt19937 import Float64Array, Stream, reals_of
 from .schedule import DEFAULT_LIMIT, Schedule, constant_schedule, round_up, server_schedule
-from .shuffle import Int64Array, Library, shuffle_in_place, skip_shuffle, uniform_integers_at
+from .shuffle import Int64Array, Library, permutation, skip_shuffle, uniform_integers_at
 
 #: What ``std::mt19937`` is seeded with when the program gives no seed.
 _DEFAULT_SEED = 5489
@@ -35,14 +35,9 @@ class LoadedSet:
     distinct: int
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=16)
 def _whole_order(seed: int, total: int, library: Library) -> Int64Array:
-    order = list(range(total))
-    shuffle_in_place(order, Stream(seed), library)
-    whole = np.array(order, dtype=np.int64)
-    # The array is shared between callers by the cache.
-    whole.flags.writeable = False
-    return whole
+    return permutation(total, Stream(seed), library)
 
 
 def loaded_sets(
@@ -163,6 +158,14 @@ def query_plan(facts: RunFacts, loaded: LoadedSet, *, limit: int = DEFAULT_LIMIT
     return QueryPlan(schedule.query_count, schedule.duration_ns, _samples_per_query(facts, loaded))
 
 
+def fixed_sample_count(facts: RunFacts, loaded: LoadedSet) -> int | None:
+    """How many samples a run of ``loaded`` has; None where that depends on its schedule."""
+    if not _fixed_length(facts):
+        return None
+    block = loaded.samples.size if _pads_queries(facts, loaded) else 0
+    return round_up(_least_queries(facts, loaded), block) * _samples_per_query(facts, loaded)
+
+
 def _pads_queries(facts: RunFacts, loaded: LoadedSet) -> bool:
     """Whether the number of queries is padded to a multiple of the loaded samples."""
     if not facts.permutation or facts.accuracy:
@@ -188,11 +191,11 @@ def period_ns(facts: RunFacts) -> int:
 
 def _equal_issue_list(least: int, size: int, stream: Stream, library: Library) -> Int64Array:
     """Whole rounds over all samples, each in a new order; every round shuffles the last one on."""
-    order = list(range(size))
+    order = np.arange(size)
     rounds: list[Int64Array] = []
     for _ in range(-(-least // size)):
-        shuffle_in_place(order, stream, library)
-        rounds.append(np.array(order, dtype=np.int64))
+        order = order[permutation(size, stream, library)]
+        rounds.append(order)
     return np.concatenate(rounds) if rounds else np.empty(0, dtype=np.int64)
 
 
@@ -213,10 +216,9 @@ def _offline_samples(
         if number not in needed:
             skip_shuffle(size, stream, library)
             continue
-        order = loaded.samples.tolist()
-        shuffle_in_place(order, stream, library)
+        order = loaded.samples[permutation(size, stream, library)]
         here = np.flatnonzero(rounds == number)
-        found[here] = np.array(order, dtype=np.int64)[wanted[here] - number * size]
+        found[here] = order[wanted[here] - number * size]
     return found
 
 
@@ -246,9 +248,8 @@ def _starts(
     if facts.issue_unique or (facts.accuracy and not facts.issue_same and not listed):
         if facts.accuracy and facts.issue_unique:
             skip_shuffle(drawn, stream, library)
-        order = list(range(0, loaded.distinct, stride))
-        shuffle_in_place(order, stream, library)
-        places = np.array(order, dtype=np.int64)
+        order = np.arange(0, loaded.distinct, stride)
+        places = order[permutation(order.size, stream, library)]
         inside = queries < places.size
         return np.where(inside, places[np.where(inside, queries, 0)], -1)
     if facts.issue_same:
@@ -318,6 +319,6 @@ def sampling_values(facts: RunFacts, seq_ids: Int64Array) -> Float64Array:
     and shifts them all by the first value of a generator with the accuracy log seed.
     """
     offset = Stream(facts.accuracy_log_seed).canonical(1)[0]
-    shifted = Stream(_DEFAULT_SEED).canonical_at(seq_ids) + offset
+    shifted = reals_of(_DEFAULT_SEED).at(seq_ids) + offset
     wrapped: Float64Array = np.where(shifted < 1.0, shifted, shifted - 1.0)
     return wrapped

@@ -12,14 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .mt19937 import Float64Array, Stream
+from .mt19937 import Waits, waits_of
 from .shuffle import Int64Array
 
 #: Longer schedules are not replayed unless the caller asks: a million queries take about 20 ms.
 DEFAULT_LIMIT = 50_000_000
-
-# Small enough for the arrays of one stretch to stay in the processor's cache.
-_CHUNK = 1 << 14
 
 
 class TooLong(ValueError):
@@ -57,20 +54,66 @@ def constant_schedule(
     return Schedule(count, count * period_ns)
 
 
-def _step_ns(one_minus_u: Float64Array, qps: float) -> Int64Array:
-    """Waiting times in ns, cut as ``duration_cast<nanoseconds>(duration<double>(x))`` cuts them.
+_LONGEST = 37.0
+"""-ln(1 - u) for the greatest u below 1."""
 
-    ``x`` is a draw of ``std::exponential_distribution(qps)``, which both libstdc++ and libc++
+
+def _steps(waits: Waits, number: int, qps: float) -> Int64Array:
+    """The waiting times in ns of one stretch, cut as ``duration_cast<nanoseconds>`` cuts them.
+
+    They are draws of ``std::exponential_distribution(qps)``, which both libstdc++ and libc++
     compute as ``-log(1 - u) / qps``.
     """
-    exact = -np.log(one_minus_u) / qps * 1e9
-    steps = exact.astype(np.int64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        exact = waits.stretch(number) / qps
+        exact *= 1e9
+        steps = exact.astype(np.int64)
+        cut = exact - steps
     # numpy's logarithm may differ from the C library's in the last place. That can change the cut
     # only for a value next to a whole number, so just those are computed again the slow way.
-    doubtful = np.flatnonzero(np.abs(exact - np.rint(exact)) <= exact * 1e-15)
-    for index in doubtful.tolist():
-        steps[index] = int(-math.log(float(one_minus_u[index])) / qps * 1e9)
+    slack = _LONGEST * 1e9 / qps * 1e-15
+    if cut.min() <= slack or cut.max() >= 1 - slack:
+        doubtful = np.flatnonzero(np.abs(exact - np.rint(exact)) <= exact * 1e-15)
+        one_minus = waits.one_minus(number) if doubtful.size else waits.stretch(number)
+        for index in doubtful.tolist():
+            steps[index] = int(-math.log(float(one_minus[index])) / qps * 1e9)
     return steps
+
+
+def _length(seed: int, qps: float, count: int) -> int:
+    """The sum of the first ``count`` waiting times, ns."""
+    waits = waits_of(seed & 0xFFFFFFFF)
+    size = waits.size
+    whole, rest = divmod(count, size)
+    total = sum(int(_steps(waits, number, qps).sum()) for number in range(whole))
+    return total + (int(_steps(waits, whole, qps)[:rest].sum()) if rest else 0)
+
+
+def unit_length(seed: int, count: int) -> float:
+    """The sum of the first ``count`` waits at a rate of 1 per second, uncut, in seconds."""
+    waits = waits_of(seed & 0xFFFFFFFF)
+    whole, rest = divmod(count, waits.size)
+    end = float(waits.stretch(whole)[:rest].sum())
+    return end + (waits.ends[whole - 1] if whole else 0.0)
+
+
+def unit_reach(seed: int, seconds: float, lost: float) -> int:
+    """How many waits at a rate of 1, each less ``lost``, end before ``seconds``."""
+    waits = waits_of(seed & 0xFFFFFFFF)
+    size = waits.size
+    number = int(seconds) // size
+    waits.stretch(number)
+    ends = waits.ends
+    while number and ends[number - 1] - number * size * lost >= seconds:
+        number -= 1
+    while True:
+        values = waits.stretch(number)
+        if ends[number] - (number + 1) * size * lost >= seconds:
+            break
+        number += 1
+    start = (ends[number - 1] if number else 0.0) - number * size * lost
+    inside = values.cumsum() - lost * np.arange(1, size + 1)
+    return number * size + int(np.searchsorted(inside, seconds - start))
 
 
 def _check_rate(qps: float) -> None:
@@ -104,23 +147,23 @@ def server_schedule(
     count: int | None = least if wanted_ns <= 0 else None
     if count == 0:
         return Schedule(0, 0)
-    stream = Stream(seed)
-    done = 0
-    now = 0
+    waits = waits_of(seed & 0xFFFFFFFF)
+    done = now = 0
     while True:
+        # No more than is likely needed: at very low rates the sum of more would not fit 64 bits.
         likely = count - done if count is not None else (wanted_ns - now) * 1e-9 * target_qps + 64
-        size = int(min(max(likely * 1.01, 64), _CHUNK))
-        # due[k] is when query done+k+1 is scheduled; the first query is always due at 0.
-        due = _step_ns(1.0 - stream.canonical(size), target_qps).cumsum()
-        due += now
-        if count is None:
-            first = int(np.searchsorted(due, wanted_ns))
-            if first < size:
-                count = round_up(max(done + first + 2, least), equal_issue_block)
-        if count is not None and count <= done + size:
-            return Schedule(count, int(due[count - done - 1]))
-        done += size
-        now = int(due[-1])
+        number, place = divmod(done, waits.size)
+        steps = _steps(waits, number, target_qps)[place : place + int(max(likely * 1.01, 64))]
+        length = int(steps.sum())
+        if count is None and now + length >= wanted_ns:
+            # due[k] is when query done+k+1 is scheduled; the first query is always due at 0.
+            due = steps.cumsum()
+            reached = done + int(np.searchsorted(due, wanted_ns - now)) + 2
+            count = round_up(max(reached, least), equal_issue_block)
+        if count is not None and count <= done + steps.size:
+            return Schedule(count, now + int(steps[: count - done].sum()))
+        done += steps.size
+        now += length
         if done > 2 * limit:
             raise TooLong(f"more than {limit} queries")
 
@@ -131,8 +174,12 @@ def server_due_ns(seed: int, target_qps: float, count: int) -> Int64Array:
     Raises ValueError for a rate that has no schedule.
     """
     _check_rate(target_qps)
-    steps = _step_ns(1.0 - Stream(seed).canonical(max(count - 1, 0)), target_qps)
-    return np.concatenate([np.zeros(min(count, 1), np.int64), steps.cumsum()])
+    waits = waits_of(seed & 0xFFFFFFFF)
+    parts = [
+        _steps(waits, number, target_qps) for number in range(-(-max(count - 1, 0) // waits.size))
+    ]
+    steps = np.concatenate([np.zeros(1, np.int64), *parts])[: max(count, 0)]
+    return steps.cumsum()
 
 
 def rounding_interval(logged: float) -> tuple[float, float]:
@@ -158,16 +205,8 @@ def rate_for(
         raise TooLong(f"more than {limit} queries")
     if count < 1:
         return None
-    stream = Stream(seed)
-    parts = [
-        1.0 - stream.canonical(min(_CHUNK, count - start)) for start in range(0, count, _CHUNK)
-    ]
-
-    def total(qps: float) -> int:
-        return sum(int(_step_ns(part, qps).sum()) for part in parts)
-
     # Every step loses less than a nanosecond, half of one on average.
-    unit_ns = -sum(float(np.log(part).sum()) for part in parts) * 1e9
+    unit_ns = unit_length(seed, count) * 1e9
     low, high = rounding_interval(logged_qps)
     low = max(low, unit_ns / (duration_ns + count) * (1 - 1e-9))
     high = min(high, unit_ns / max(duration_ns, 1) * (1 + 1e-9))
@@ -175,7 +214,7 @@ def rate_for(
         return None
     guess = min(max(unit_ns / (duration_ns + count / 2), low), high)
     for attempt in range(200):
-        found = total(guess)
+        found = _length(seed, guess, count)
         if found == duration_ns:
             return guess
         if found > duration_ns:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from functools import lru_cache
+from operator import length_hint
 
 import numpy as np
 import numpy.typing as npt
@@ -113,14 +115,25 @@ def uniform_integers_at(
 def _draw_each(stream: Stream, ranges: UInt64Array, library: Library) -> UInt64Array:
     """One bounded draw for every range in turn, for the libraries that go through them upwards.
 
-    A rejected output shifts all later ones by one place, so the draws are computed in stretches
-    that assume no rejection, and each stretch is kept up to its first one.
+    A rejected output shifts all later ones by one place. Where that is rare, draws are computed in
+    stretches that assume no rejection, and each stretch is kept up to its first one; where it is
+    not, the outputs are gone through one by one.
     """
     values = np.empty(ranges.size, dtype=np.uint64)
+    bounds = _bounds(ranges, library)
+    rejected = bounds if library is Library.GNU_11 else _WORD - bounds.astype(np.int64)
+    expected = np.concatenate(([0.0], rejected.cumsum(dtype=np.float64))) / _WORD
     done = 0
     stretch = 4096
     while done < ranges.size:
         length = min(stretch, ranges.size - done)
+        lost = float(expected[done + length] - expected[done])
+        if lost * _WALK > length:
+            end = done + length
+            walked = _walk(stream, ranges[done:end], bounds[done:end], lost, library)
+            values[done : done + walked.size] = walked
+            done += walked.size
+            continue
         kept, candidates = _accept(stream.peek(length), ranges[done : done + length], library)
         good = length if kept.all() else int(kept.argmin())
         values[done : done + good] = candidates[:good]
@@ -130,7 +143,45 @@ def _draw_each(stream: Stream, ranges: UInt64Array, library: Library) -> UInt64A
             stretch = min(2 * stretch, 1 << 16)
         else:
             stream.skip(good + 1)
-            stretch = max(32, min(stretch, 2 * good))
+            stretch = max(256, min(stretch, 2 * good))
+    return values
+
+
+_WALK = 128
+"""Outputs that are gone through one by one in the time of one vectorised start."""
+
+
+def _bounds(ranges: UInt64Array, library: Library) -> UInt64Array:
+    """What the low word must reach (libstdc++ 11), or what the output must stay under."""
+    if library is Library.GNU_11:
+        return (np.uint64(_WORD) - ranges) % ranges
+    whole = ranges * (_MASK // ranges)
+    if library is Library.MICROSOFT:
+        return np.where(_MASK % ranges == ranges - np.uint64(1), np.uint64(_WORD), whole)
+    return whole
+
+
+def _walk(
+    stream: Stream, ranges: UInt64Array, bounds: UInt64Array, lost: float, library: Library
+) -> UInt64Array:
+    """The draws for as many of the ranges as the outputs that are looked at suffice for."""
+    outputs = stream.peek(ranges.size + int(1.2 * lost) + 64).tolist()
+    left = iter(outputs)
+    kept: list[int] = []
+    if library is Library.GNU_11:
+        for size, bound in zip(ranges.tolist(), bounds.tolist(), strict=True):
+            for output in left:
+                if output * size & 0xFFFFFFFF >= bound:
+                    kept.append(output)
+                    break
+    else:
+        for bound in bounds.tolist():
+            for output in left:
+                if output < bound:
+                    kept.append(output)
+                    break
+    stream.skip(len(outputs) - length_hint(left))
+    _, values = _accept(np.array(kept, dtype=np.uint64), ranges[: len(kept)], library)
     return values
 
 
@@ -178,27 +229,104 @@ def _llvm_targets(size: int, stream: Stream) -> list[int]:
     return targets
 
 
-def shuffle_in_place(items: list[int], stream: Stream, library: Library) -> None:
-    """Reorder ``items`` as ``std::shuffle(items, std::mt19937&)`` does."""
+def permutation(size: int, stream: Stream, library: Library) -> Int64Array:
+    """Which place each of ``size`` items comes from when ``std::shuffle`` has reordered them.
+
+    Shape (size,), not to be written to: orders of the same seed are drawn once.
+    """
+    if size > _KEPT_SIZE:
+        return _drawn(size, stream, library)
+    order, used = _permutation(stream.seed, stream.place, size, library)
+    stream.skip(used)
+    return order
+
+
+_KEPT_SIZE = 1 << 16
+"""Greatest order that is kept: 512 KB."""
+
+
+@lru_cache(maxsize=32)
+def _permutation(seed: int, place: int, size: int, library: Library) -> tuple[Int64Array, int]:
+    stream = Stream(seed)
+    stream.skip(place)
+    order = _drawn(size, stream, library)
+    order.flags.writeable = False
+    return order, stream.place - place
+
+
+def _drawn(size: int, stream: Stream, library: Library) -> Int64Array:
+    order = list(range(size))
     if library is Library.LLVM:
-        for place, ahead in enumerate(_llvm_targets(len(items), stream)):
+        for place, ahead in enumerate(_llvm_targets(size, stream)):
             other = place + ahead
-            items[place], items[other] = items[other], items[place]
-        return
-    for place, other in enumerate(_gnu_targets(len(items), stream, library).tolist(), 1):
-        items[place], items[other] = items[other], items[place]
+            order[place], order[other] = order[other], order[place]
+        return np.array(order, dtype=np.int64)
+    targets = _gnu_targets(size, stream, library)
+    if size > _SHORT:
+        return _swapped(targets)
+    for place, other in enumerate(targets.tolist(), 1):
+        order[place], order[other] = order[other], order[place]
+    return np.array(order, dtype=np.int64)
+
+
+_SHORT = 2048
+"""Up to so many swaps are made one by one."""
+
+
+def _swapped(targets: Int64Array) -> Int64Array:
+    """0, 1, 2 … after place 1, 2, 3 … was swapped with ``targets[0]``, ``targets[1]`` …
+
+    Swap i moves item i, which nobody has touched, to its target, and brings what was there: the
+    item whose swap had the same target last or, if none had, what the target's own swap brought.
+    """
+    size = targets.size + 1
+    keys = np.zeros(size, dtype=np.int64)
+    np.left_shift(targets, 32, out=keys[1:])
+    keys |= np.arange(size)
+    # Sorted by target, then by item: sorting whole numbers is faster than sorting by a key.
+    keys.sort()
+    items = keys.astype(np.int32)  # the low half
+    target = (keys >> 32).astype(np.int32)
+    border = np.ones(size + 1, dtype=np.bool_)
+    np.not_equal(target[1:], target[:-1], out=border[1:-1])
+    before = np.zeros(size, dtype=np.int32)
+    before[1:] = items[:-1]
+    first = np.flatnonzero(border[:-1])
+    origin, item = target[first], items[first]
+    # What an item's swap brings; ~t where it is what the swap of t brings, still to be found.
+    before[first] = np.where(origin == item, item, ~origin)
+    brought = np.empty(size, dtype=np.int32)
+    brought[items] = before
+    still = item[origin != item]
+    follow = ~brought[still]
+    while still.size:
+        found = brought[follow]
+        known = found >= 0
+        brought[still[known]] = found[known]
+        np.logical_not(known, out=known)
+        still, follow = still[known], ~found[known]
+    last = np.flatnonzero(border[1:])
+    brought[target[last]] = items[last]
+    return brought.astype(np.int64)
 
 
 def shuffled(items: Sequence[int], seed: int, library: Library) -> list[int]:
     """A copy of ``items`` in the order that ``std::shuffle`` with a fresh generator gives."""
-    order = list(items)
-    shuffle_in_place(order, Stream(seed), library)
-    return order
+    order = permutation(len(items), Stream(seed), library)
+    return [items[place] for place in order.tolist()]
 
 
 def skip_shuffle(size: int, stream: Stream, library: Library) -> None:
     """Use up the outputs that a shuffle of ``size`` items takes, without any item to move."""
+    stream.skip(_used(stream.seed, stream.place, size, library))
+
+
+@lru_cache(maxsize=1024)
+def _used(seed: int, place: int, size: int, library: Library) -> int:
+    stream = Stream(seed)
+    stream.skip(place)
     if library is Library.LLVM:
         _llvm_targets(size, stream)
     else:
         _gnu_targets(size, stream, library)
+    return stream.place - place

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import pytest
 
-from checker.replay.mt19937 import Stream
+from checker.replay import mt19937
+from checker.replay.mt19937 import Reals, Stream, Waits
 
 
 def plain_outputs(seed: int, count: int) -> list[int]:
@@ -58,8 +61,31 @@ def test_canonical() -> None:
     assert values.max() < 1.0
 
 
-def test_canonical_at_places() -> None:
-    values = Stream(3).canonical(50_000)
-    places = np.array([49_999, 0, 17, 20_000, 17])
-    assert Stream(3).canonical_at(places).tolist() == values[places].tolist()
-    assert Stream(3).canonical_at(np.empty(0, dtype=np.int64)).size == 0
+def test_streams_of_one_seed_share_their_first_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mt19937, "_SHARED", 5000)
+    monkeypatch.setattr(mt19937, "_outputs", lru_cache(maxsize=1)(mt19937._Outputs))
+    expected = plain_outputs(8, 14_000)
+    one, other, third = Stream(8), Stream(8), Stream(8)
+    assert one.take(4990).tolist() == expected[:4990]
+    assert one.peek(20).tolist() == expected[4990:5010]
+    assert one.take(20).tolist() == expected[4990:5010]
+    one.give_back(5)
+    assert one.take(8000).tolist() == expected[5005:13_005]
+    other.skip(12_000)
+    assert other.take(3).tolist() == expected[12_000:12_003]
+    assert third.take(6000).tolist() == expected[:6000]
+
+
+def test_reals_of_a_seed_are_drawn_once_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mt19937, "_STRETCH", 1000)
+    monkeypatch.setattr(mt19937, "_KEPT", 2000)
+    values = Stream(3).canonical(5000)
+    places = np.array([4999, 0, 17, 2500, 17])
+    reals, waits = Reals(3), Waits(3)
+    for _ in range(2):
+        assert reals.at(places).tolist() == values[places].tolist()
+    assert reals.at(np.empty(0, dtype=np.int64)).size == 0
+    assert waits.stretch(4).tolist() == (-np.log(1.0 - values[4000:])).tolist()
+    assert waits.stretch(2).tolist() == (-np.log(1.0 - values[2000:3000])).tolist()
+    assert waits.one_minus(1).tolist() == (1.0 - values[1000:2000]).tolist()
+    assert np.allclose(waits.ends, -np.log(1.0 - values).cumsum()[999::1000])

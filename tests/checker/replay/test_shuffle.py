@@ -10,7 +10,7 @@ import pytest
 from checker.replay.mt19937 import Stream
 from checker.replay.shuffle import (
     Library,
-    shuffle_in_place,
+    permutation,
     shuffled,
     skip_shuffle,
     uniform_integers,
@@ -89,18 +89,27 @@ def plain_shuffle(items: list[int], draws: Draws, library: Library) -> None:
 
 
 @pytest.mark.parametrize("library", Library)
-@pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 5, 100, 101, 5000, 30_001, 65_535, 65_536])
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 5, 100, 101, 5000, 30_001, 65_535, 65_536, 120_001])
 def test_shuffle(library: Library, size: int) -> None:
-    fast, slow = list(range(size)), list(range(size))
+    slow = list(range(size))
     stream, draws = Stream(11), Draws(11)
-    shuffle_in_place(fast, stream, library)
+    fast = permutation(size, stream, library)
     plain_shuffle(slow, draws, library)
-    assert fast == slow
+    assert fast.tolist() == slow
+    assert permutation(size, Stream(11), library).tolist() == slow
     skipped = Stream(11)
     skip_shuffle(size, skipped, library)
     following = Stream(11).take(draws.used + 1)[-1]
     # What comes next shows that exactly the right number of outputs was used up.
     assert stream.take(1)[0] == skipped.take(1)[0] == following
+
+
+def test_orders_beyond_the_shared_outputs() -> None:
+    stream, draws = Stream(11), Draws(11)
+    for _ in range(3):
+        slow = list(range(250_000))
+        plain_shuffle(slow, draws, Library.GNU_11)
+        assert permutation(250_000, stream, Library.GNU_11).tolist() == slow
 
 
 @pytest.mark.parametrize("library", Library)
