@@ -89,7 +89,9 @@ def plain_shuffle(items: list[int], draws: Draws, library: Library) -> None:
 
 
 @pytest.mark.parametrize("library", Library)
-@pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 5, 100, 101, 5000, 30_001, 65_535, 65_536, 120_001])
+@pytest.mark.parametrize(
+    "size", [0, 1, 2, 3, 4, 5, 100, 101, 5000, 30_001, 65_535, 65_536, 120_001]
+)
 def test_shuffle(library: Library, size: int) -> None:
     slow = list(range(size))
     stream, draws = Stream(11), Draws(11)
