@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 _LINKING = frozenset({"html", "sarif", "xlsx"})
 """The formats whose ``render`` takes ``repository``, the address of the tree."""
 
-_COMPARING = frozenset({"terminal", "markdown", "github", "sarif", "junit"})
-"""The formats whose ``render`` takes ``since``, what changed since the baseline."""
-
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
     """The options of every command that writes a report."""
@@ -50,8 +47,7 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
         "--baseline",
         type=Path,
         metavar="REPORT.json",
-        help="an earlier report of the tree: show first what is new and gone, and mark what is new "
-        "(terminal, markdown, github, sarif, junit)",
+        help="an earlier report of the tree: every format shows what is new, gone and unchanged",
     )
     parser.add_argument(
         "--split",
@@ -140,31 +136,24 @@ def _installed(pairs: list[tuple[Path | None, str]]) -> None:
 
 
 def deliver(
-    report: Report,
-    options: argparse.Namespace,
-    pairs: list[tuple[Path | None, str]],
-    old: Report | None = None,
+    report: Report, options: argparse.Namespace, pairs: list[tuple[Path | None, str]]
 ) -> None:
-    """Write the report; ``old`` is the baseline where it is not the file that was named."""
+    """Write the report, compared with the baseline where one was given."""
     import reports
 
+    if options.baseline is not None:
+        from reports.since import compared
+
+        report = compared(options.baseline.name, saved(options.baseline), report)
     if options.split is not None:
         _deliver_split(report, options, pairs)
         return
-    since = None
-    if options.baseline is not None:
-        from reports.since import Since
-
-        since = Since(options.baseline.name, old or saved(options.baseline), report)
-        silent = sorted({format for _, format in pairs} - _COMPARING)
-        if silent:
-            say(f"assay: note: --baseline changes nothing in {', '.join(silent)}")
     for path, format in pairs:
         if path is None and format == "terminal":
             from reports import to_terminal
 
             to_terminal.write(
-                report, standard_output(), verbose=options.verbose, quiet=options.quiet, since=since
+                report, standard_output(), verbose=options.verbose, quiet=options.quiet
             )
             continue
         extra: dict[str, Any] = {}
@@ -174,8 +163,6 @@ def deliver(
             extra = {"prefix": options.prefix}
         if format in _LINKING and options.repo_url:
             extra["repository"] = options.repo_url
-        if since is not None and format in _COMPARING:
-            extra["since"] = since
         try:
             rendered = reports.render(report, format, **extra)
         except reports.ReportError as error:
@@ -196,23 +183,18 @@ def _deliver_split(
     """A report for each submitter, then the index."""
     from copy import copy
 
-    from msgspec.structs import replace
-
     from reports import split
 
-    before = split.parts(saved(options.baseline)) if options.baseline is not None else []
-    old = {part.submitter: part.report for part in before}
     made = split.parts(report)
     suffixes = [str(suffix) for suffix, _ in pairs]
     each = copy(options)
-    each.split, each.quiet = None, True
+    each.split, each.baseline, each.quiet = None, None, True
     for part in made:
-        nothing = replace(part.report, results=[], findings=[])
         files: list[tuple[Path | None, str]] = [
             (options.output_dir / f"{part.stem}{suffix}", format)
             for suffix, (_, format) in zip(suffixes, pairs, strict=True)
         ]
-        deliver(part.report, each, files, old=old.get(part.submitter, nothing))
+        deliver(part.report, each, files)
     page = any(format == "html" for _, format in pairs)
     index = options.output_dir / ("index.html" if page else "index.md")
     make = split.index_html if page else split.index_markdown

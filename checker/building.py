@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from checker.audit.join import Examined, compare
+from checker.causes import identified
 from checker.notices import not_checked
 from checker.options import Options
 from checker.rule import Rule
@@ -22,7 +23,7 @@ def build_report(
     findings = [finding for part in parts for finding in part.findings]
     traces = [trace for part in parts for trace in part.traces]
     findings.extend(compare(traces, rules, options.since, audit=options.audit))
-    findings = in_order(apply_waivers(findings, options.waivers))
+    findings = identified(in_order(apply_waivers(findings, options.waivers)))
     rows = with_verdicts([row for part in parts for row in part.rows], findings)
     rows.sort(key=lambda r: (r.division, r.submitter, r.system, r.directory, r.scenario, r.path))
     facts = [*(rule.facts() for rule in rules), *tool.ENGINE]

@@ -17,6 +17,7 @@ from checker.archive import opened
 from checker.audit.join import Examined, labels, relabelled
 from checker.building import build_report
 from checker.cache import TreeCache, Wide
+from checker.causes import linked
 from checker.clean import clean
 from checker.detect import detect_round
 from checker.discover import Place, Plan, discover, locate
@@ -283,7 +284,8 @@ def _submitter(plan: Plan, submitter: Submitter, judge: Judge) -> Wide:
     submitter.systems = loaded
     findings = [*judge(submitter).findings]
     for system in loaded:
-        findings.extend(judge(system).findings)
+        judged = judge(system)
+        findings.extend(linked(judged.findings, judged.links))
     for group in submitter.benchmarks:
         group.category = categories.get(group.system)
         findings.extend(judge(group).findings)

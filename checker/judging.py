@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from checker.causes import Link
 from checker.clean import clean
 from checker.machine import MachineFault
 from checker.model import Submitter, Tree
@@ -51,12 +52,13 @@ class Judged(msgspec.Struct, frozen=True):
     """What a set of rules says of one thing.
 
     applied: how many rules were applied. skipped: ids of the rest that judge this type of thing but
-    could not be applied to this one.
+    could not be applied to this one. links: what is known of the findings' causes.
     """
 
     findings: list[Finding]
     applied: int
     skipped: list[str]
+    links: list[Link] = []
 
 
 class Judge:
@@ -80,6 +82,7 @@ class Judge:
             prepared = self._prepared[key] = self._prepare(type(thing), division)
         findings: list[Finding] = []
         skipped = list(prepared.left_out)
+        links: list[Link] = []
         applied = 0
         read: dict[str, tuple[Any, bool]] = {}
         given: list[Any] = [_UNREAD] * len(prepared.needs)
@@ -91,8 +94,8 @@ class Judge:
             if arguments is None:
                 skipped.append(entry.rule.id)
                 continue
-            applied += self._apply(entry, thing, arguments, findings, skipped)
-        return Judged(findings, applied, skipped)
+            applied += self._apply(entry, thing, arguments, findings, skipped, links)
+        return Judged(findings, applied, skipped, links)
 
     def _prepare(self, kind: type, division: str | None) -> _Prepared:
         ready, left_out = [], []
@@ -129,6 +132,7 @@ class Judge:
         arguments: list[Any],
         findings: list[Finding],
         skipped: list[str],
+        links: list[Link],
     ) -> int:
         rule = entry.rule
         count = 0
@@ -141,7 +145,11 @@ class Judge:
                     continue
                 count += 1
                 if count <= _MAX_PER_RULE_AND_THING:
-                    findings.append(finding_of(rule, problem, thing, severity))
+                    finding = finding_of(rule, problem, thing, severity)
+                    findings.append(finding)
+                    presumed = problem.if_whole or (finding.path if not problem.line else None)
+                    if problem.damage or presumed is not None:
+                        links.append(Link(finding, problem.damage, presumed))
         except NotJudged:
             skipped.append(rule.id)
             return 0

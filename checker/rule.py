@@ -51,7 +51,9 @@ class Problem(msgspec.Struct, frozen=True):
     this is. evidence: for audit rules, the values side by side. results: the keys of the results
     that it concerns, where these are not all of the judged thing's. count: how many places, where
     what repeats is one finding. invalidates: the keys of the results that an error makes invalid,
-    where these are not all that it concerns.
+    where these are not all that it concerns. damage: the file at ``path`` is truncated or cannot be
+    read. if_whole: the path of a file without which this would be no problem of its own (default:
+    ``path``, where no line of it is named): it follows from that file's damage, if it has any.
     """
 
     message: str
@@ -66,6 +68,8 @@ class Problem(msgspec.Struct, frozen=True):
     results: tuple[str, ...] | None = None
     count: int | None = None
     invalidates: tuple[str, ...] | None = None
+    damage: bool = False
+    if_whole: str | None = None
 
 
 Check = Callable[..., Iterator[Problem]]

@@ -15,6 +15,7 @@ import msgspec
 from checker import metrics
 from checker.audit.copies import CopiedRuns
 from checker.audit.traces import ResultTrace, RunTrace, Traces, note_contradictions, traces_of
+from checker.causes import Link, linked
 from checker.clean import clean
 from checker.discover import ResultPlan
 from checker.judging import Judge, clean_subject
@@ -168,14 +169,16 @@ def _judge_result(result: Result, judge: Judge) -> Outcome:
     prints = [mark for run in result.runs if (mark := fingerprint_of(run)) is not None]
     runs = clean_facts(metrics.facts_of(result))
     findings: list[Finding] = []
+    links: list[Link] = []
     applied = 0
     skipped: list[str] = []
     for thing in things_of(result):
         judged = judge(thing)
         findings.extend(judged.findings)
+        links.extend(judged.links)
         applied += judged.applied
         skipped.extend(judged.skipped)
-    findings = _one_for_each_cause(findings)
+    findings = linked(_one_for_each_cause(findings), links)
     if traces is not None:
         note_contradictions(traces, findings)
     weights = result.measurements.fields.get("weight_data_types") if result.measurements else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from reports import figures
@@ -61,7 +61,10 @@ def title_of(result: Result) -> str:
 
 @dataclass
 class RuleGroup:
-    """All findings of one rule; ``standing`` ones count, ``waived`` ones do not."""
+    """All findings of one rule; ``standing`` ones count, ``waived`` ones do not.
+
+    ``following`` are findings of any rule that are folded into these, because they follow from them.
+    """
 
     rule: str
     name: str
@@ -69,6 +72,7 @@ class RuleGroup:
     facts: RuleFacts | None
     standing: list[Finding] = field(default_factory=list)
     waived: list[Finding] = field(default_factory=list)
+    following: list[Finding] = field(default_factory=list)
 
     @property
     def findings(self) -> list[Finding]:
@@ -78,16 +82,18 @@ class RuleGroup:
     @property
     def counts(self) -> str:
         """How many there are of each severity, worst first, and how many are waived."""
-        counts = Counter(finding.severity for finding in self.standing)
-        parts = [figures.plural(counts[s], s) for s in SEVERITIES if counts[s]]
-        if self.waived:
-            parts.append(f"{len(self.waived):,} waived")
-        return ", ".join(parts)
+        return ", ".join(_counts(self.findings))
+
+    @property
+    def folded(self) -> str:
+        """How many findings follow from these, in words; empty where none do."""
+        return following_text(self.following)
 
     @property
     def results(self) -> set[str]:
-        """The keys of the results that the standing findings concern."""
-        return {key for finding in self.standing for key in finding.results}
+        """The keys of the results that the standing findings concern, and what follows from them."""
+        concerned = [*self.standing, *(f for f in self.following if f.waived is None)]
+        return {key for finding in concerned for key in finding.results}
 
     @property
     def submitters(self) -> list[str]:
@@ -103,26 +109,101 @@ class RuleGroup:
         return found
 
 
-def by_rule(report: Report) -> list[RuleGroup]:
-    """The findings of each rule: errors first, rules of which all is waived last."""
+def _counts(findings: Sequence[Finding]) -> list[str]:
+    counts = Counter(finding.severity for finding in findings if finding.waived is None)
+    parts = [figures.plural(counts[s], s) for s in SEVERITIES if counts[s]]
+    waived = sum(finding.waived is not None for finding in findings)
+    return [*parts, f"{waived:,} waived"] if waived else parts
+
+
+def following_text(findings: Sequence[Finding]) -> str:
+    """How many findings follow from another one, in words; empty where none do."""
+    if not findings:
+        return ""
+    return f"{', '.join(_counts(findings))} that follow{'s' if len(findings) == 1 else ''} from it"
+
+
+class Folded:
+    """Which findings follow from which: a truncated log is one cause, the rest is folded into it.
+
+    A finding that stands is not folded into one that is waived, nor into one that follows itself.
+    """
+
+    def __init__(self, report: Report) -> None:
+        leads = {f.id: f for f in report.findings if f.id and f.follows is None}
+        self._following: dict[int, list[Finding]] = {}
+        self._causes: dict[int, Finding] = {}
+        for finding in report.findings:
+            cause = leads.get(finding.follows) if finding.follows else None
+            if cause is not None and (cause.waived is None or finding.waived is not None):
+                self._following.setdefault(id(cause), []).append(finding)
+                self._causes[id(finding)] = cause
+        for found in self._following.values():
+            found.sort(key=lambda f: (f.waived is not None, _RANK[f.severity]))
+
+    def cause(self, finding: Finding) -> Finding | None:
+        """The finding that this one is folded into, if any."""
+        return self._causes.get(id(finding))
+
+    def following(self, finding: Finding) -> list[Finding]:
+        """What is folded into a finding, the worst first."""
+        return self._following.get(id(finding), [])
+
+    def in_order(self, findings: Iterable[Finding]) -> list[Finding]:
+        """All findings of the report, the worst first, what follows from one right behind it."""
+
+        def worst(lead: Finding) -> int:
+            heard = (lead, *self.following(lead))
+            return min(len(_RANK) if f.waived else _RANK[f.severity] for f in heard)
+
+        leads = [finding for finding in findings if self.cause(finding) is None]
+        return [f for lead in sorted(leads, key=worst) for f in (lead, *self.following(lead))]
+
+    def why(self, findings: Iterable[Finding]) -> tuple[Finding | None, int]:
+        """Of a result's findings the one that makes it invalid, and how many more errors there are.
+
+        The cause, where the first error follows from one.
+        """
+        errors = [f for f in findings if f.severity == "error" and f.waived is None]
+        errors.sort(key=lambda finding: self.cause(finding) is not None)
+        if not errors:
+            return None, 0
+        first = self.cause(errors[0]) or errors[0]
+        return first, sum(finding is not first for finding in errors)
+
+
+def by_rule(report: Report, folded: Folded | None = None) -> list[RuleGroup]:
+    """The findings of each rule: errors first, rules of which all is waived last.
+
+    With ``folded`` a finding that follows from another is in the group of that one only, as one of
+    its ``following``, and a group is as severe as they are.
+    """
     facts = {rule.id: rule for rule in report.rules}
     groups: dict[str, RuleGroup] = {}
     for finding in report.findings:
+        if folded is not None and folded.cause(finding) is not None:
+            continue
         group = groups.get(finding.rule)
         if group is None:
             group = RuleGroup(finding.rule, finding.name, "note", facts.get(finding.rule))
             groups[finding.rule] = group
         (group.waived if finding.waived else group.standing).append(finding)
+        if folded is not None:
+            group.following += folded.following(finding)
     for group in groups.values():
-        heard = group.standing or group.waived
-        group.severity = min((f.severity for f in heard), key=lambda s: _RANK[s])
+        heard = [*group.standing, *(f for f in group.following if f.waived is None)]
+        group.severity = min((f.severity for f in heard or group.waived), key=lambda s: _RANK[s])
     return sorted(groups.values(), key=lambda g: (not g.standing, _RANK[g.severity], g.rule))
 
 
-def causes(report: Report) -> list[RuleGroup]:
-    """What to fix first: the rules with errors, those that concern most results first."""
-    bad = [group for group in by_rule(report) if group.standing and group.severity == "error"]
-    return sorted(bad, key=lambda group: (-len(group.results), -len(group.standing), group.rule))
+def causes(groups: Iterable[RuleGroup]) -> list[RuleGroup]:
+    """What to fix first: of groups by rule those with errors, those on most results first."""
+    bad = [group for group in groups if group.standing and group.severity == "error"]
+
+    def order(group: RuleGroup) -> tuple[int, int, str]:
+        return -len(group.results), -len(group.standing) - len(group.following), group.rule
+
+    return sorted(bad, key=order)
 
 
 def selection_text(report: Report) -> str:

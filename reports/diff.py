@@ -86,8 +86,7 @@ def diff(old: Report, new: Report) -> Diff:
     numbers in its message may move. Results are compared by where they stand in the tree.
     """
     pairs = renamed(old, new)
-    new_names = {(pair.division, pair.old): pair.new for pair in pairs}
-    before = {_name(_renamed(result, new_names)): result for result in old.results}
+    before = titled(old, new, pairs)
     after = {_name(result): result for result in new.results}
     both = [name for name in after if name in before]
     verdicts = [
@@ -159,6 +158,13 @@ def to_text(changes: Diff, *, limit: int | None = _SHOWN) -> str:
     counts = ", ".join(f"{title.lower()} {len(items):,}" for title, items in sections if items)
     lines.append(f"SUMMARY: {counts}")
     return "\n".join(lines) + "\n"
+
+
+def titled(old: Report, new: Report, pairs: list[Pair] | None = None) -> dict[str, Result]:
+    """The old results by their titles, those of systems that have another name now by the new one."""
+    found = renamed(old, new) if pairs is None else pairs
+    names = {(pair.division, pair.old): pair.new for pair in found}
+    return {_name(_renamed(result, names)): result for result in old.results}
 
 
 def _name(result: Result) -> str:

@@ -2,66 +2,121 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import msgspec
+
 from reports import arrange, figures
-from reports.diff import Change, diff
+from reports.diff import diff, titled
 from reports.escape import NAME_LIMIT, one_line
-from schemas.report import Finding, Report
+from schemas.report import Baseline, Finding, Report, State, Verdict
 
 _SHOWN = 10
 
 
-class Since:
-    """A report held against an earlier one, the baseline.
+def compared(name: str, old: Report, new: Report) -> Report:
+    """The new report with what changed since the old one, whose file is called ``name``.
 
-    ``gone`` are the baseline's findings that the report lacks, ``unchanged`` how many both have.
-    ``verdicts`` are the results of both whose verdict is another one. A finding is the same one as
-    in ``assay diff``: by rule, path, pointer and subject.
+    A finding is the same one as in ``assay diff``: by rule, path, pointer and subject.
     """
+    changes = diff(old, new)
+    is_new = {id(finding) for finding in changes.findings_new}
+    results_new, results_gone = set(changes.results_new), set(changes.results_gone)
+    changed = {change.result for change in [*changes.verdicts, *changes.metrics, *changes.accuracy]}
 
-    def __init__(self, baseline: str, old: Report, new: Report) -> None:
+    def state(title: str) -> State:
+        if title in results_new:
+            return "new"
+        return "changed" if title in changed else "unchanged"
+
+    replace = msgspec.structs.replace
+    return replace(
+        new,
+        results=[replace(r, baseline=state(arrange.title_of(r))) for r in new.results],
+        findings=[
+            replace(f, baseline="new" if id(f) in is_new else "unchanged") for f in new.findings
+        ],
+        baseline=Baseline(
+            name=name,
+            new=len(is_new),
+            unchanged=len(new.findings) - len(is_new),
+            gone=[replace(f, baseline=None) for f in changes.findings_gone],
+            verdicts=[Verdict(c.result, str(c.old), str(c.new)) for c in changes.verdicts],  # type: ignore[arg-type]
+            results_new=changes.results_new,
+            results_gone=[
+                replace(r, runs=[], rules_not_applied=[], limits=None, baseline=None)
+                for title, r in titled(old, new).items()
+                if title in results_gone
+            ],
+            waived=[f.id for f in changes.findings_waived],
+            unwaived=[f.id for f in changes.findings_unwaived],
+        ),
+    )
+
+
+def narrowed(
+    report: Report, submitter: str, part: Report, gone: Iterable[Finding]
+) -> Baseline | None:
+    """What changed since the baseline for one submitter.
+
+    ``part`` has the submitter's results and findings, ``gone`` are the baseline's.
+    """
+    whole = report.baseline
+    if whole is None:
+        return None
+    titles = {arrange.title_of(result) for result in part.results}
+    ids = {finding.id for finding in part.findings}
+    new = sum(finding.baseline == "new" for finding in part.findings)
+    return Baseline(
+        name=whole.name,
+        new=new,
+        unchanged=len(part.findings) - new,
+        gone=list(gone),
+        verdicts=[v for v in whole.verdicts if v.result in titles],
+        results_new=[title for title in whole.results_new if title in titles],
+        results_gone=[r for r in whole.results_gone if r.submitter == submitter],
+        waived=[id for id in whole.waived if id in ids],
+        unwaived=[id for id in whole.unwaived if id in ids],
+    )
+
+
+class Since:
+    """The words for what a report says of its baseline."""
+
+    def __init__(self, baseline: Baseline, findings: Iterable[Finding]) -> None:
         self.baseline = baseline
-        self._report = new
-        changes = diff(old, new)
-        self._new = {id(finding) for finding in changes.findings_new}
-        self.new = changes.findings_new
-        self.gone = changes.findings_gone
-        self.unchanged = len(new.findings) - len(self.new)
-        self.verdicts: list[Change] = changes.verdicts
-        self.results_new, self.results_gone = changes.results_new, changes.results_gone
-        self._waived = len(changes.findings_waived), len(changes.findings_unwaived)
+        self.new = [finding for finding in findings if finding.baseline == "new"]
 
-    def is_new(self, finding: Finding) -> bool:
-        """Whether a finding of the report was not in the baseline."""
-        return id(finding) in self._new
-
-    def mark(self, finding: Finding) -> str:
-        """``new`` for a new finding, else nothing."""
-        return "new" if self.is_new(finding) else ""
+    @staticmethod
+    def of(report: Report) -> Since | None:
+        """What changed since the report's baseline; None where it was compared with none."""
+        return None if report.baseline is None else Since(report.baseline, report.findings)
 
     @property
     def headline(self) -> str:
         """The counts in one line, errors among them named."""
+        told = self.baseline
         parts = [
-            f"{len(self.new):,} new{_errors(self.new)}",
-            f"{len(self.gone):,} gone{_errors(self.gone)}",
-            f"{self.unchanged:,} unchanged",
+            f"{told.new:,} new{_errors(self.new)}",
+            f"{len(told.gone):,} gone{_errors(told.gone)}",
+            f"{told.unchanged:,} unchanged",
         ]
-        waived, unwaived = self._waived
-        parts += [f"{waived:,} now waived"] if waived else []
-        parts += [f"{unwaived:,} no longer waived"] if unwaived else []
-        return f"Since {one_line(self.baseline, NAME_LIMIT)}: {', '.join(parts)}"
+        parts += [f"{len(told.waived):,} now waived"] if told.waived else []
+        parts += [f"{len(told.unwaived):,} no longer waived"] if told.unwaived else []
+        return f"Since {one_line(told.name, NAME_LIMIT)}: {', '.join(parts)}"
 
     def changes(self, limit: int | None = _SHOWN) -> list[tuple[str, str]]:
         """What changed as pairs of a word and a text: verdicts, results, then findings, worst first.
 
         At most ``limit`` of each kind, the rest counted.
         """
+        told = self.baseline
         kinds = [
-            ("verdict", [f"{c.result}: {c.old} before, {c.new} now" for c in self.verdicts]),
-            ("result new", self.results_new),
-            ("result gone", self.results_gone),
+            ("verdict", [f"{v.result}: {v.old} before, {v.new} now" for v in told.verdicts]),
+            ("result new", told.results_new),
+            ("result gone", [arrange.title_of(result) for result in told.results_gone]),
             ("new", [_text(finding) for finding in _worst_first(self.new)]),
-            ("gone", [_text(finding) for finding in _worst_first(self.gone)]),
+            ("gone", [_text(finding) for finding in _worst_first(told.gone)]),
         ]
         lines = []
         for word, texts in kinds:
@@ -70,6 +125,11 @@ class Since:
             if len(shown) < len(texts):
                 lines.append((word, f"and {len(texts) - len(shown):,} more"))
         return lines
+
+
+def mark(finding: Finding) -> str:
+    """``new`` for a finding that the baseline lacks, else nothing."""
+    return "new" if finding.baseline == "new" else ""
 
 
 def _worst_first(findings: list[Finding]) -> list[Finding]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from reports import arrange
+from reports import arrange, since
 from reports.escape import html_text, markdown_text
 from schemas.report import Finding, Report, Result, Selection, Summary
 
@@ -40,6 +40,16 @@ def parts(report: Report) -> list[Part]:
     for finding in report.findings:
         for name in arrange.submitters_of(finding, owner):
             found.setdefault(name, []).append(finding)
+    gone: dict[str, list[Finding]] = {}
+    if report.baseline is not None:
+        for result in report.baseline.results_gone:
+            owner.setdefault(result.key, result.submitter)
+            gone.setdefault(result.submitter, [])
+        for finding in report.baseline.gone:
+            for name in arrange.submitters_of(finding, owner):
+                gone.setdefault(name, []).append(finding)
+        for name in gone:
+            found.setdefault(name, [])
     chosen = report.selection or Selection()
     made = []
     stems: set[str] = {"index"}
@@ -51,6 +61,9 @@ def parts(report: Report) -> list[Part]:
             findings=found[name],
             summary=_summary(results, found[name]),
             selection=msgspec.structs.replace(chosen, submitters=(name,)),
+        )
+        part = msgspec.structs.replace(
+            part, baseline=since.narrowed(report, name, part, gone.get(name, []))
         )
         stem = _stem(name, stems)
         stems.add(stem.casefold())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterator
 from typing import Any
 
 from reports import arrange, figures
@@ -50,14 +51,32 @@ _WHOLE_SCORES = frozenset({"GEN_LEN"})
 
 
 def render(report: Report) -> str:
-    """One row per valid result, a second row for its power metric; every cell quoted."""
+    """One row per valid result, a second row for its power metric; every cell quoted.
+
+    Of a report that was compared with a baseline there is one more column, Baseline: new, changed or
+    unchanged. Rows of results that were valid in the baseline and are not any more come last, as gone.
+    """
     out = io.StringIO(newline="")
     writer = csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    compared = report.baseline is not None
+    writer.writerow([*COLUMNS, "Baseline"] if compared else COLUMNS)
     attached = arrange.Attached(report)
     for row in rows(report, attached):
-        writer.writerow([row[column] for column in COLUMNS])
+        writer.writerow([row[column] for column in COLUMNS] + [row["Baseline"]] * compared)
+    for result in _gone(report):
+        for metric in filter(None, (result.metric, result.power)):
+            row = _row(report, result, metric, 0) | {"errors": ""}
+            writer.writerow([*(row[column] for column in COLUMNS), "gone"])
     return out.getvalue()
+
+
+def _gone(report: Report) -> Iterator[Result]:
+    """Results that were valid in the baseline and are not any more: as they are now, else as they
+    were."""
+    if report.baseline is not None:
+        fallen = {v.result for v in report.baseline.verdicts if v.old == "valid"}
+        yield from (r for r in report.results if arrange.title_of(r) in fallen)
+        yield from (r for r in report.baseline.results_gone if r.status == "valid")
 
 
 def rows(report: Report, attached: arrange.Attached | None = None) -> list[dict[str, str]]:
@@ -113,7 +132,16 @@ def _row(report: Report, result: Result, metric: Metric, errors: int) -> dict[st
         "weight_data_types": spreadsheet_cell(result.weight_data_types or ""),
         "design_power_watts": told("design_power_watts"),
         "PrivateID": told("private_id"),
+        "Baseline": _baseline(report, result),
     }
+
+
+def _baseline(report: Report, result: Result) -> str:
+    # A result that was invalid had no row.
+    risen = report.baseline.verdicts if report.baseline is not None else []
+    if any(v.new == "valid" and v.result == arrange.title_of(result) for v in risen):
+        return "new"
+    return result.baseline or ""
 
 
 def _text(value: Any) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from reports import accelerators, arrange, figures, links, margins, pictures
 from reports.escape import NAME_LIMIT, html_text, visible
 from reports.page import asset, environment, policy_hash
+from reports.since import Since
 from schemas.report import SEVERITIES, Finding, Report, Result, RunFacts
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class _Choices:
             name: list(dict.fromkeys(visible(value, NAME_LIMIT) for value in of))
             for name, of in values.items()
         }
+        self.values = {name: of for name, of in self.values.items() if of}
         self._index = {
             name: {value: str(n) for n, value in enumerate(of)} for name, of in self.values.items()
         }
@@ -111,6 +113,8 @@ class _Found:
     submitters: list[str]
     benchmarks: list[str]
     results: list[Result]
+    follows: str
+    since: str
 
 
 @dataclass(frozen=True)
@@ -133,10 +137,12 @@ class _Page:
         attached = arrange.Attached(report)
         self._attached = {result.key: attached.of(result) for result in report.results}
         self.loose = attached.loose
+        self.folded = arrange.Folded(report)
+        self.since = Since.of(report)
         self.groups = arrange.by_rule(report)
         self.systems = arrange.by_system(report)
         self.unapplied = arrange.unapplied(report)
-        self.causes = arrange.causes(report)
+        self.causes = arrange.causes(arrange.by_rule(report, self.folded))
         self.packing = len(report.results) > PACKED_ABOVE
         self._bodies: list[str] = []
         self._families: dict[str, set[str]] = {}
@@ -146,8 +152,11 @@ class _Page:
         self.narrowed = arrange.selection_text(report)
         self.verdict = arrange.verdict_text(report).removeprefix("SUMMARY: ")
         self.invalid = [r for r in report.results if r.status == "invalid"]
+        self._any_folded = any(map(self.folded.cause, report.findings))
         self.found = self._found()
-        self.shown = sorted(self.found, key=lambda f: _SEVERITIES.index(f.severity))[:FINDINGS]
+        rows = {id(row.finding): row for row in self.found}
+        ordered = self.folded.in_order(report.findings)
+        self.shown = [rows[id(finding)] for finding in ordered[:FINDINGS]]
         self.tallies = {
             "submitter": arrange.counted(
                 ((r.submitter, r.status) for r in report.results),
@@ -168,6 +177,8 @@ class _Page:
                     "rule": sorted({finding.rule for finding in report.findings}),
                     "submitter": sorted({name for f in self.found for name in f.submitters}),
                     "benchmark": sorted({name for f in self.found for name in f.benchmarks}),
+                    "follows": sorted({f.follows for f in self.found if self._any_folded}),
+                    "since": sorted({f.since for f in self.found if self.since}),
                 }
             ),
         }
@@ -203,9 +214,15 @@ class _Page:
                     sorted(submitters) or [WHOLE_TREE],
                     sorted(benchmarks),
                     results,
+                    "no" if self.folded.cause(finding) is None else "yes",
+                    finding.baseline or "unknown",
                 )
             )
         return found
+
+    def why(self, result: Result) -> tuple[Finding | None, int]:
+        """What makes a result invalid, and how many more errors it has."""
+        return self.folded.why(self._attached[result.key])
 
     def _result_choices(self) -> _Choices:
         results = self.report.results
@@ -238,6 +255,8 @@ class _Page:
             rule=[found.finding.rule],
             submitter=found.submitters,
             benchmark=found.benchmarks,
+            **({"follows": [found.follows]} if self._any_folded else {}),
+            **({"since": [found.since]} if self.since else {}),
         )
 
     def spread(self) -> str:
@@ -249,10 +268,14 @@ class _Page:
         return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))
 
     def of(self, result: Result) -> list[Finding]:
-        """The findings of a result, errors first."""
+        """The findings of a result, errors first, causes before what follows from them."""
         return sorted(
             self._attached[result.key],
-            key=lambda f: (f.waived is not None, SEVERITIES.index(f.severity)),
+            key=lambda f: (
+                f.waived is not None,
+                self.folded.cause(f) is not None,
+                SEVERITIES.index(f.severity),
+            ),
         )
 
     def counts(self, result: Result) -> dict[str, int]:

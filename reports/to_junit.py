@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
 from reports import arrange, figures
 from reports.escape import NAME_LIMIT, one_line, visible
+from reports.since import Since, mark
 from schemas.report import Finding, Report, Result
-
-if TYPE_CHECKING:
-    from reports.since import Since
 
 _FINDINGS_PER_CASE = 50
 
@@ -20,23 +17,28 @@ _FINDINGS_PER_CASE = 50
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
-def render(report: Report, *, since: Since | None = None) -> str:
+def render(report: Report) -> str:
     """The report as JUnit XML: an invalid result fails, what names no result has its own suite.
 
-    ``since`` is what changed since an earlier report: its counts are a property of every suite, and
-    new findings are marked.
+    The counts of what changed since the report's baseline are a property of every suite, and new
+    findings are marked. What follows from another finding comes after it.
     """
+    since = Since.of(report)
+    folded = arrange.Folded(report)
     attached = arrange.Attached(report)
     suites = []
     for key, results in arrange.by_system(report):
         name = " / ".join(key)
-        suites.append(_suite(name, [_case(name, r, attached.of(r)) for r in results], since))
+        suites.append(
+            _suite(name, [_case(name, r, attached.of(r), folded) for r in results], since)
+        )
     groups: dict[str, list[Finding]] = {}
     for finding in attached.loose:
         groups.setdefault(finding.rule, []).append(finding)
     if groups:
         cases = [
-            _Case("tree", f"{rule} {found[0].name}", found, None) for rule, found in groups.items()
+            _Case("tree", f"{rule} {found[0].name}", found, None, folded)
+            for rule, found in groups.items()
         ]
         suites.append(_suite("tree", cases, since))
     tests = sum(suite.tests for suite in suites)
@@ -52,9 +54,15 @@ def render(report: Report, *, since: Since | None = None) -> str:
 
 class _Case:
     def __init__(
-        self, suite: str, name: str, findings: list[Finding], result: Result | None
+        self,
+        suite: str,
+        name: str,
+        findings: list[Finding],
+        result: Result | None,
+        folded: arrange.Folded,
     ) -> None:
-        self.suite, self.name = suite, name
+        self.suite, self.name, self.folded = suite, name, folded
+        findings = sorted(findings, key=lambda finding: folded.cause(finding) is not None)
         self.errors = [f for f in findings if f.severity == "error" and f.waived is None]
         self.others = [f for f in findings if f.severity != "error" or f.waived is not None]
         self.result = result
@@ -66,8 +74,8 @@ class _Suite:
         self.tests, self.failures, self.text = tests, failures, text
 
 
-def _case(suite: str, result: Result, findings: list[Finding]) -> _Case:
-    return _Case(suite, f"{result.directory} {result.scenario}", findings, result)
+def _case(suite: str, result: Result, findings: list[Finding], folded: arrange.Folded) -> _Case:
+    return _Case(suite, f"{result.directory} {result.scenario}", findings, result, folded)
 
 
 def _suite(name: str, cases: list[_Case], since: Since | None) -> _Suite:
@@ -76,7 +84,7 @@ def _suite(name: str, cases: list[_Case], since: Since | None) -> _Suite:
         f'  <testsuite name={_attribute(name)} tests="{len(cases)}" failures="{failures}" '
         'errors="0" skipped="0">',
         *_properties(since),
-        *(line for case in cases for line in _case_lines(case, since)),
+        *(line for case in cases for line in _case_lines(case)),
         "  </testsuite>",
     ]
     return _Suite(len(cases), failures, "\n".join(lines))
@@ -88,7 +96,7 @@ def _properties(since: Since | None) -> Iterable[str]:
         yield f'    <properties><property name="since" value={headline}/></properties>'
 
 
-def _case_lines(case: _Case, since: Since | None) -> Iterable[str]:
+def _case_lines(case: _Case) -> Iterable[str]:
     yield f"    <testcase classname={_attribute(case.suite)} name={_attribute(case.name)}>"
     if case.failed:
         kind = case.errors[0].rule if case.errors else "invalid"
@@ -97,11 +105,11 @@ def _case_lines(case: _Case, since: Since | None) -> Iterable[str]:
             message = f"{message} (and {figures.plural(len(case.errors) - 1, 'more error')})"
         yield (
             f"      <failure type={_attribute(kind)} message={_attribute(message)}>"
-            f"{_listed(case.errors, since)}</failure>"
+            f"{_listed(case.errors, case.folded)}</failure>"
         )
     told = _told(case.result) if case.result else ""
     if case.others or told:
-        yield f"      <system-out>{_text(told)}{_listed(case.others, since)}</system-out>"
+        yield f"      <system-out>{_text(told)}{_listed(case.others, case.folded)}</system-out>"
     yield "    </testcase>"
 
 
@@ -115,13 +123,14 @@ def _told(result: Result) -> str:
     return f"{value}\n{scores}"
 
 
-def _listed(findings: list[Finding], since: Since | None) -> str:
+def _listed(findings: list[Finding], folded: arrange.Folded) -> str:
     lines = []
-    if since is not None:  # what is new must not be among what is only counted
-        findings = sorted(findings, key=lambda finding: not since.is_new(finding))
+    # What is new must not be among what is only counted.
+    findings = sorted(findings, key=lambda finding: finding.baseline != "new")
     for finding in findings[:_FINDINGS_PER_CASE]:
-        state = "new " if since is not None and since.is_new(finding) else ""
-        state += "waived " if finding.waived else ""
+        cause = folded.cause(finding)
+        state = f"follows from {one_line(cause.rule)}: " if cause is not None else ""
+        state += f"{mark(finding)} ".lstrip() + ("waived " if finding.waived else "")
         head = f"{state}{finding.severity} {finding.rule} {one_line(arrange.place(finding))}"
         lines.append(f"{head}: {one_line(finding.message)}")
         if finding.fix:

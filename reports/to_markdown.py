@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from reports import arrange, figures
 from reports.escape import markdown_code, markdown_html, markdown_text
+from reports.since import Since, mark
 from schemas.report import Finding, Report, Result
-
-if TYPE_CHECKING:
-    from reports.since import Since
 
 LIMIT = 65_000  # GitHub refuses a comment of more than 65,536 characters
 _MARK = {"error": "🔴", "warning": "🟡", "note": "🔵"}
@@ -18,19 +16,21 @@ _PLACES_PER_RULE = 25
 _RULES = 30
 
 
-def render(report: Report, *, limit: int = LIMIT, since: Since | None = None) -> str:
+def render(report: Report, *, limit: int = LIMIT) -> str:
     """The report as GitHub Markdown of at most ``limit`` characters, the rest counted.
 
-    ``since`` is what changed since an earlier report: it comes first, and new findings are marked.
+    What changed since the report's baseline comes first, and new findings are marked.
     """
     page = _Page(limit)
     page.add(_head(report))
+    since = Since.of(report)
     if since is not None:
         page.add(f"### {markdown_text(since.headline, _MESSAGE)}\n\n")
         page.add_list("", _since(since), "\n")
-    groups = arrange.by_rule(report)
+    folded = arrange.Folded(report)
+    groups = arrange.by_rule(report, folded)
     # Causes, then the results they make invalid, then everything else.
-    causes = arrange.causes(report)
+    causes = arrange.causes(groups)
     page.add(_rules(causes))
     invalid = [result for result in report.results if result.status == "invalid"]
     if not _results(page, invalid, "Invalid results", whole=True):
@@ -38,7 +38,7 @@ def render(report: Report, *, limit: int = LIMIT, since: Since | None = None) ->
     others = _rules([group for group in groups if group not in causes])
     page.add(f"\n{others}" if others else "")
     for group in groups:
-        page.add_list(*_group(group, since))
+        page.add_list(*_group(group, folded))
     _results(page, [r for r in report.results if r.status == "valid"], "Valid results")
     unchecked = _unchecked(report)
     page.add_list("\n<details><summary>Not checked</summary>\n\n", unchecked, "\n</details>\n")
@@ -125,7 +125,7 @@ def _rules(groups: list[arrange.RuleGroup]) -> str:
         lines.append(
             f"| {_MARK[group.severity] if group.standing else '⚪'} {group.severity} "
             f"| {markdown_code(f'{group.rule} {group.name}', _NAME, in_table=True)} "
-            f"| {group.counts} | {len(group.results):,} "
+            f"| {'; '.join(filter(None, (group.counts, group.folded)))} | {len(group.results):,} "
             f"| {markdown_text(', '.join(group.submitters[:5]), 200)} | {markdown_text(fix, 300)} |"
         )
     if len(groups) > _RULES:
@@ -181,8 +181,8 @@ def _result(result: Result) -> str:
     return f"| {' | '.join(cells)} |\n"
 
 
-def _group(group: arrange.RuleGroup, since: Since | None) -> tuple[str, list[str], str]:
-    count = group.counts
+def _group(group: arrange.RuleGroup, folded: arrange.Folded) -> tuple[str, list[str], str]:
+    count = "; ".join(filter(None, (group.counts, group.folded)))
     name = markdown_html(f"{group.rule} {group.name}", _NAME)
     head = f"\n<details><summary>{_MARK[group.severity]} {name}: {count}</summary>\n\n"
     if group.facts:
@@ -190,11 +190,9 @@ def _group(group: arrange.RuleGroup, since: Since | None) -> tuple[str, list[str
         head += f"Why: {markdown_text(group.facts.why, _MESSAGE)}\n"
         head += f"Source: {markdown_text(group.facts.source, _MESSAGE)}\n\n"
     # What is new must not be among what is only counted.
-    shown = group.findings
-    if since is not None:
-        shown = sorted(shown, key=lambda finding: not since.is_new(finding))
+    shown = sorted(group.findings, key=lambda finding: finding.baseline != "new")
     lines = [
-        _finding(finding, since.mark(finding) if since is not None else "")
+        _finding(finding) + "".join(_following(finding, folded.following(finding)))
         for finding in shown[:_PLACES_PER_RULE]
     ]
     rest = len(group.findings) - _PLACES_PER_RULE
@@ -203,9 +201,23 @@ def _group(group: arrange.RuleGroup, since: Since | None) -> tuple[str, list[str
     return head, lines, "\n</details>\n"
 
 
-def _finding(finding: Finding, mark: str) -> str:
+def _following(cause: Finding, following: list[Finding]) -> Iterator[str]:
+    """What is folded into a finding, a line each."""
+    for finding in following[:_PLACES_PER_RULE]:
+        name = markdown_code(f"{finding.rule} {finding.name}", _NAME)
+        where = "" if finding.path == cause.path else f" {markdown_code(arrange.place(finding))}"
+        words = [mark(finding), "waived" if finding.waived else "", finding.severity]
+        text = markdown_text(finding.message, _MESSAGE)
+        yield f"  - follows: {' '.join(filter(None, words))} {name}{where}: {text}\n"
+    rest = len(following) - _PLACES_PER_RULE
+    if rest > 0:
+        yield f"  - and {figures.plural(rest, 'more finding')} that follow\n"
+
+
+def _finding(finding: Finding) -> str:
     place = markdown_code(arrange.place(finding))
-    line = f"- {f'**{mark}** ' if mark else ''}{place}: {markdown_text(finding.message, _MESSAGE)}"
+    new = "**new** " if mark(finding) else ""
+    line = f"- {new}{place}: {markdown_text(finding.message, _MESSAGE)}"
     asked = []
     if finding.found is not None:
         asked.append(f"found {markdown_code(figures.shown(finding.found), _VALUE)}")

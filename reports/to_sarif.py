@@ -5,15 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from reports import arrange, links
 from reports.escape import json_text, markdown_text, one_line, visible
 from schemas.report import Finding, Report, RuleFacts
-
-if TYPE_CHECKING:
-    from reports.since import Since
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 VERSION = "2.1.0"
@@ -24,7 +21,6 @@ def render(
     *,
     prefix: str = "",
     repository: str | None = None,
-    since: Since | None = None,
 ) -> str:
     """The findings as one SARIF run; ``prefix`` is the tree's path inside the repository.
 
@@ -32,9 +28,9 @@ def render(
     the tree itself, because code scanning services refuse a result that is nowhere.
 
     ``repository`` is the address of the tree on the web: each result then links to its file.
-    ``since`` is what changed since an earlier report: each result says whether it is new or
-    unchanged, and those that are gone are there as absent. Raises ReportError where the repository
-    is not an address.
+    Of a report that was compared with a baseline each result says whether it is new or unchanged, and
+    those that are gone are there as absent. Raises ReportError where the repository is not an
+    address.
     """
     repository = links.repository(repository)
     rules = _rules(report)
@@ -43,10 +39,10 @@ def render(
     results = []
     for finding in report.findings:
         made = _result(finding, index[one_line(finding.rule)], prefix, repository, seen)
-        if since is not None:
-            made["baselineState"] = "new" if since.is_new(finding) else "unchanged"
+        if finding.baseline is not None:
+            made["baselineState"] = finding.baseline
         results.append(made)
-    for finding in since.gone if since is not None else ():
+    for finding in report.baseline.gone if report.baseline is not None else ():
         made = _result(finding, index.get(one_line(finding.rule)), prefix, None, seen)
         results.append({**made, "baselineState": "absent"})
     # A service keeps the results of one round and folder apart from those of another.
@@ -141,6 +137,9 @@ def _result(
         "locations": [_location(finding, prefix)],
         "partialFingerprints": {"assayFinding/v1": _fingerprint(finding, seen)},
     }
+    if finding.id:
+        follows = {"follows": one_line(finding.follows)} if finding.follows else {}
+        result["properties"] = {"id": one_line(finding.id), **follows}
     address = links.file(repository, finding.path, finding.line)
     if address is not None:
         result["hostedViewerUri"] = address

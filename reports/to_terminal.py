@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, TextIO
 
 from reports import arrange, figures
 from reports.escape import NAME_LIMIT, one_line
+from reports.since import Since
 from schemas.report import AccuracyScore, Finding, Report, Result
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.table import Table
     from rich.text import Text
-
-    from reports.since import Since
 
 NARROWEST, WIDEST = 60, 200
 _WIDE_ENOUGH_FOR_SCORES = 100
@@ -42,14 +41,14 @@ def render(
     quiet: bool = False,
     places: int = 10,
     ascii_only: bool = False,
-    since: Since | None = None,
 ) -> str:
     """The report as text of at most ``width`` columns.
 
     ``places`` is how many findings of one rule are shown before the rest is only counted;
     ``verbose`` shows all. ``quiet`` gives one line. ``ascii_only`` draws with ASCII alone.
-    ``since`` is what changed since an earlier report: it comes first, and new findings are marked.
+    What changed since the report's baseline comes first, and new findings are marked.
     """
+    since = Since.of(report)
     if quiet:
         if since is not None:
             return _plain(f"{_one_line_verdict(report)}\n{since.headline}\n", ascii_only)
@@ -82,7 +81,6 @@ def write(
     *,
     verbose: bool = False,
     quiet: bool = False,
-    since: Since | None = None,
 ) -> None:
     """Write the report to ``stream``, with colour and width as the stream allows.
 
@@ -97,7 +95,6 @@ def write(
         colour=is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb",
         verbose=verbose,
         quiet=quiet,
-        since=since,
         ascii_only=not encoding.lower().replace("-", "").startswith("utf"),
     )
     stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
@@ -133,7 +130,7 @@ def _show(console: Console, report: Report, limit: int | None, since: Since | No
         _show_since(console, since, min(limit, _ROUND_CHANGES) if brief and limit else limit)
 
     if limit is not None and len(report.results) > _RESULTS_IN_FULL:
-        _show_round(console, report, since)
+        _show_round(console, report)
         return
     for (division, submitter, system), results in arrange.by_system(report):
         console.print()
@@ -141,13 +138,14 @@ def _show(console: Console, report: Report, limit: int | None, since: Since | No
         console.print(_safe(Text(title, style="bold")))
         console.print(Padding(_verdicts(results, console.width), (0, 0, 0, 2)))
 
-    groups = arrange.by_rule(report)
+    folded = arrange.Folded(report)
+    groups = arrange.by_rule(report, folded)
     if groups:
         console.print()
         console.print(Text("Findings", style="bold underline"))
     for group in groups:
         console.print()
-        _show_group(console, group, limit, since)
+        _show_group(console, group, limit, folded)
 
     _show_unchecked(console, report)
     console.print()
@@ -155,7 +153,7 @@ def _show(console: Console, report: Report, limit: int | None, since: Since | No
     console.print(_safe(Text(arrange.verdict_text(report), style=style)))
 
 
-def _show_round(console: Console, report: Report, since: Since | None) -> None:
+def _show_round(console: Console, report: Report) -> None:
     """A whole round on two or three screens: what to fix first, then a line for each of the rest."""
     from rich.padding import Padding
     from rich.text import Text
@@ -174,9 +172,10 @@ def _show_round(console: Console, report: Report, since: Since | None) -> None:
             )
             console.print(Padding(_safe(Text(rest, style="dim")), (0, 0, 0, 2)))
 
-    causes = arrange.causes(report)
-    # A cause has three lines: the rule, its first place, its fix.
-    lines = [line for group in causes[:_CAUSES] for line in _cause(group, since)]
+    groups = arrange.by_rule(report, arrange.Folded(report))
+    causes = arrange.causes(groups)
+    # A cause has four lines: the rule, its first place, its message, its fix.
+    lines = [line for group in causes[:_CAUSES] for line in _cause(group)]
     section("What to fix first", lines, len(lines), "line")
     if len(causes) > _CAUSES:
         console.print(
@@ -197,8 +196,8 @@ def _show_round(console: Console, report: Report, since: Since | None) -> None:
         line.truncate(name, overflow="ellipsis", pad=True)
         table.append(line.append("".join(f"{cell:>10}" for cell in row[1:])))
     section("Submitters", table, _SUBMITTERS, "submitter")
-    others = [group for group in arrange.by_rule(report) if group not in causes]
-    section("Other findings", [_rule_line(g, since) for g in others], _OTHERS, "rule")
+    others = [group for group in groups if group not in causes]
+    section("Other findings", [_rule_line(g) for g in others], _OTHERS, "rule")
     unchecked = [Text(f"- {one_line(item)}") for item in arrange.unchecked(report)]
     unchecked += [Text(f"- {one_line(u.words)}") for u in arrange.unapplied(report) if u.words]
     section("Not checked", unchecked, _UNCHECKED, "line")
@@ -207,7 +206,7 @@ def _show_round(console: Console, report: Report, since: Since | None) -> None:
     console.print(_safe(Text(arrange.verdict_text(report), style=style)))
 
 
-def _rule_line(group: arrange.RuleGroup, since: Since | None) -> Text:
+def _rule_line(group: arrange.RuleGroup) -> Text:
     from rich.text import Text
 
     style = "dim" if not group.standing else _SEVERITY_STYLE[group.severity]
@@ -216,15 +215,20 @@ def _rule_line(group: arrange.RuleGroup, since: Since | None) -> Text:
     places = f"  {group.counts}"
     if group.results:
         places += f" on {figures.plural(len(group.results), 'result')}"
-    new = sum(map(since.is_new, group.findings)) if since is not None else 0
-    return line.append(f"{places}, {new:,} new" if new else places)
+    new = _new(group)
+    places += f", {new:,} new" if new else ""
+    return line.append(f"{places}; {group.folded}" if group.following else places)
 
 
-def _cause(group: arrange.RuleGroup, since: Since | None) -> list[Text]:
+def _new(group: arrange.RuleGroup) -> int:
+    return sum(f.baseline == "new" for f in [*group.findings, *group.following])
+
+
+def _cause(group: arrange.RuleGroup) -> list[Text]:
     from rich.text import Text
 
-    first = next(f for f in group.standing if f.severity == "error")
-    head = _rule_line(group, since)
+    first = min(group.standing, key=lambda f: arrange.rank(f.severity))
+    head = _rule_line(group)
     if group.submitters:
         head.append(f": {one_line(', '.join(group.submitters), NAME_LIMIT)}")
     message = one_line(first.message, _MESSAGE_SHOWN)
@@ -326,7 +330,7 @@ def _scores(scores: list[AccuracyScore], width: int) -> Text:
 
 
 def _show_group(
-    console: Console, group: arrange.RuleGroup, limit: int | None, since: Since | None
+    console: Console, group: arrange.RuleGroup, limit: int | None, folded: arrange.Folded
 ) -> None:
     from rich.padding import Padding
     from rich.text import Text
@@ -335,8 +339,8 @@ def _show_group(
     style = "dim" if not group.standing else _SEVERITY_STYLE[group.severity]
     head.append(f"{group.severity} ", style=style)
     head.append(f"{one_line(group.rule, 60)} {one_line(group.name, 100)}", style="bold")
-    head.append(f"  ({group.counts})")
-    new = sum(map(since.is_new, group.findings)) if since is not None else 0
+    head.append(f"  ({group.counts}{'; ' if group.following else ''}{group.folded})")
+    new = _new(group)
     if new:
         head.append(f"  {new:,} new", style="bold magenta")
     console.print(_safe(head))
@@ -345,21 +349,45 @@ def _show_group(
 
     fixes = group.fixes
     shared_fix = fixes[0] if len(fixes) == 1 else None
-    findings = group.findings
-    if since is not None:  # what is new must not be among what is only counted
-        findings = sorted(findings, key=lambda finding: not since.is_new(finding))
+    # What is new must not be among what is only counted.
+    findings = sorted(group.findings, key=lambda finding: finding.baseline != "new")
     shown = findings if limit is None else findings[:limit]
     for finding in shown:
         renderable = _finding(finding, shared_fix, console.width - 4, verbose=limit is None)
-        if since is not None and since.is_new(finding):
+        if finding.baseline == "new":
             console.print(Padding(Text("new", style="bold magenta"), (0, 0, 0, 4)))
         console.print(Padding(renderable, (0, 0, 0, 4)))
+        _show_following(console, finding, folded.following(finding), limit)
     if len(shown) < len(group.findings):
         rest = len(group.findings) - len(shown)
         line = f"… and {figures.plural(rest, 'more place')} (--verbose shows all)"
         console.print(Padding(Text(line, style="dim"), (0, 0, 0, 4)))
     if shared_fix:
         console.print(Padding(_fix(shared_fix), (0, 0, 0, 2)))
+
+
+def _show_following(
+    console: Console, cause: Finding, following: list[Finding], limit: int | None
+) -> None:
+    """What is folded into a finding: a line each, with its file where that is another one."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    shown = following if limit is None else following[:limit]
+    for finding in shown:
+        line = Text("follows: ", style="dim")
+        style = "dim" if finding.waived else _SEVERITY_STYLE[finding.severity]
+        line.append(f"{finding.severity} ", style=f"not dim {style}")
+        line.append(f"{one_line(finding.rule, 60)} {one_line(finding.name, 100)}: ")
+        text = "waived; " if finding.waived else "new; " if finding.baseline == "new" else ""
+        text += one_line(finding.message, _MESSAGE_SHOWN)
+        if finding.path != cause.path:
+            text += f" ({one_line(arrange.place(finding), NAME_LIMIT)})"
+        console.print(Padding(_safe(line.append(text)), (0, 0, 0, 6)))
+    if len(shown) < len(following):
+        rest = figures.plural(len(following) - len(shown), "more finding")
+        text = f"… and {rest} that follow (--verbose shows all)"
+        console.print(Padding(Text(text, style="dim"), (0, 0, 0, 6)))
 
 
 def _finding(finding: Finding, shared_fix: str | None, width: int, verbose: bool) -> Group:

@@ -21,6 +21,7 @@ from urllib.parse import quote
 
 from reports import ReportError, arrange, figures, links, to_csv
 from reports.escape import one_line, spreadsheet_cell
+from reports.since import Since
 from schemas.report import Finding, Metric, Report, Result
 
 _CATEGORIES = ("datacenter", "edge")
@@ -63,8 +64,8 @@ def render(
     ``ids_file`` is a JSON file of the numbers that systems had in earlier workbooks; it is read,
     and written back with those of new systems, so that an ID never changes. ``repository`` is the
     address of the tree on the web, for example ``https://github.com/ORG/REPO/tree/main``; with it
-    the columns Details and Code are links. ``findings`` adds a sheet of all findings, the worst first;
-    the round's final report has none.
+    the columns Details and Code are links. ``findings`` adds sheets of what to fix first, of invalid
+    results and of all findings; the round's final report has none.
     """
     try:
         import xlsxwriter
@@ -87,46 +88,140 @@ def render(
         # The time of writing is left out, so that equal reports make equal files.
         book.set_properties({"title": "Results", "created": datetime(2000, 1, 1)})
         writer = _Writer(book, numbers, (report.round or "").removeprefix("v"), repository)
+        lists = _Lists(book, report)
+        if findings:
+            lists.before()
         for sheet in sheets:
             writer.write(sheet)
         if not sheets:
             book.add_worksheet("no valid result")
-        if findings and report.findings:
-            _write_findings(book, report.findings)
+        if findings:
+            lists.findings()
     expected = sum(len(row.cells) for sheet in sheets for row in sheet.rows)
     if writer.cells != expected:
         raise ReportError(f"{expected} results were to be written, {writer.cells} were")
     return out.getvalue()
 
 
+_OVERVIEW_HEADS = {"What": 34, "": 120}
+_CAUSE_HEADS = {
+    "Severity": 10, "Rule": 8, "Name": 28, "Findings": 34, "Follow from it": 34, "Results": 10,
+    "Submitters": 36, "First place": 70, "Message": 90, "Fix": 70,
+}  # fmt: skip
+_INVALID_HEADS = {
+    "Division": 10, "Submitter": 18, "System": 36, "Benchmark": 22, "Scenario": 14, "Rule": 8,
+    "Why": 90, "More errors": 12, "Path": 70,
+}  # fmt: skip
 _FINDING_HEADS = {
     "Severity": 10, "Rule": 8, "Name": 28, "Submitter": 18, "System": 36, "Benchmark": 20, "Scenario": 14,
     "Place": 70, "Line": 8, "Message": 90, "Fix": 70, "Places": 8, "Results": 8, "Waived": 24,
+    "Follows from": 16, "Baseline": 12,
 }  # fmt: skip
-_SEVERITIES = ("error", "warning", "note")
+_Cells = Sequence[str | int | None]
 
 
-def _write_findings(book: Any, findings: Sequence[Finding]) -> None:
-    """One row a finding, ready to be filtered; texts are never formulas or links."""
-    page = book.add_worksheet("findings")
-    head = book.add_format({"bold": True, "bottom": 1})
-    for column, (name, width) in enumerate(_FINDING_HEADS.items()):
-        page.set_column(column, column, width)
-        page.write_string(0, column, name, head)
-    ordered = sorted(findings, key=lambda f: (_SEVERITIES.index(f.severity), f.rule, f.path or ""))
-    for row, one in enumerate(ordered, 1):
-        texts = [
-            one.severity, one.rule, one.name, one.subject.submitter, one.subject.system,
-            one.subject.benchmark, one.subject.scenario, one.path, one.line, one.message, one.fix,
-            one.count, len(one.results), one.waived.reason if one.waived else None,
+class _Lists:
+    """The sheets that say what to fix: the counts, causes, invalid results, then every finding.
+
+    Texts are never formulas or links.
+    """
+
+    def __init__(self, book: Any, report: Report) -> None:
+        self._book = book
+        self._head = book.add_format({"bold": True, "bottom": 1})
+        self._report = report
+        self._folded = arrange.Folded(report)
+        self._since = Since.of(report)
+
+    def before(self) -> None:
+        """The sheets that come first."""
+        report, s = self._report, self._report.summary
+        told: list[_Cells] = [
+            ("Tree", report.tree),
+            ("Round", report.round or "unknown"),
+            ("Verdict", arrange.verdict_text(report)),
+            ("Results", s.results), ("Valid", s.valid), ("Invalid", s.invalid),
+            ("Errors", s.errors), ("Warnings", s.warnings), ("Notes", s.notes), ("Waived", s.waived),
         ]  # fmt: skip
-        for column, value in enumerate(texts):
-            if isinstance(value, int):
-                page.write_number(row, column, value)
-            elif value:
-                page.write_string(row, column, spreadsheet_cell(str(value)))
-    page.freeze_panes(1, 2)
-    page.autofilter(0, 0, max(1, len(ordered)), len(_FINDING_HEADS) - 1)
+        if self._since is not None:
+            told.append(("Since the baseline", self._since.headline))
+            told += self._since.changes(None)
+        told += [("Not checked", text) for text in arrange.unchecked(report)]
+        self._sheet("overview", _OVERVIEW_HEADS, told, filtered=False)
+        groups = arrange.causes(arrange.by_rule(report, self._folded))
+        if groups:
+            self._sheet("fix first", _CAUSE_HEADS, [_cause(group) for group in groups])
+        attached = arrange.Attached(report)
+        invalid = [r for r in report.results if r.status == "invalid"]
+        if invalid:
+            rows = [self._invalid(result, attached.of(result)) for result in invalid]
+            self._sheet("invalid results", _INVALID_HEADS, rows)
+
+    def findings(self) -> None:
+        """One row a finding, the worst first; what follows from one is folded below it."""
+        ordered = self._folded.in_order(self._report.findings)
+        rows: list[_Cells] = [_finding(one) for one in ordered]
+        levels = [int(self._folded.cause(one) is not None) for one in ordered]
+        gone = self._report.baseline.gone if self._report.baseline is not None else []
+        rows += [(*_finding(one)[:-1], "gone") for one in gone]
+        if rows:
+            self._sheet("findings", _FINDING_HEADS, rows, levels)
+
+    def _invalid(self, result: Result, found: list[Finding]) -> _Cells:
+        first, more = self._folded.why(found)
+        return (
+            result.division, result.submitter, result.system, arrange.benchmark_of(result),
+            result.scenario, first.rule if first else None, first.message if first else None, more,
+            result.path,
+        )  # fmt: skip
+
+    def _sheet(
+        self,
+        name: str,
+        heads: dict[str, int],
+        rows: Sequence[_Cells],
+        levels: Sequence[int] = (),
+        *,
+        filtered: bool = True,
+    ) -> None:
+        page = self._book.add_worksheet(name)
+        for column, (text, width) in enumerate(heads.items()):
+            page.set_column(column, column, width)
+            page.write_string(0, column, text, self._head)
+        for row, cells in enumerate(rows, 1):
+            for column, value in enumerate(cells):
+                if isinstance(value, int):
+                    page.write_number(row, column, value)
+                elif value:
+                    page.write_string(row, column, spreadsheet_cell(value))
+        if any(levels):
+            page.outline_settings(True, False, True, False)
+            for row, level in enumerate(levels, 1):
+                follows = row < len(levels) and levels[row] > level
+                if level or follows:
+                    options = {"level": level, "hidden": bool(level), "collapsed": follows}
+                    page.set_row(row, None, None, options)
+        page.freeze_panes(1, 0)
+        if filtered:
+            page.autofilter(0, 0, max(1, len(rows)), len(heads) - 1)
+
+
+def _cause(group: arrange.RuleGroup) -> _Cells:
+    first = min(group.standing, key=lambda f: arrange.rank(f.severity))
+    return (
+        group.severity, group.rule, group.name, group.counts, group.folded, len(group.results),
+        ", ".join(group.submitters), arrange.place(first), first.message,
+        group.fixes[0] if group.fixes else None,
+    )  # fmt: skip
+
+
+def _finding(one: Finding) -> _Cells:
+    about = one.subject
+    return (
+        one.severity, one.rule, one.name, about.submitter, about.system, about.benchmark,
+        about.scenario, one.path, one.line, one.message, one.fix, one.count, len(one.results),
+        one.waived.reason if one.waived else None, one.follows, one.baseline,
+    )  # fmt: skip
 
 
 Column = tuple[str, str, str]  # model, scenario, units

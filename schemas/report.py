@@ -15,6 +15,8 @@ FORMAT = "assay-report"
 FORMAT_VERSION = 2
 
 Severity = Literal["error", "warning", "note"]
+State = Literal["new", "changed", "unchanged"]
+"""Of a result or a finding: what it is beside an earlier report."""
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
 
@@ -90,7 +92,8 @@ class Result(msgspec.Struct, frozen=True):
     """One result: system x benchmark x scenario.
 
     ``key`` is unique in the report: division/submitter/system/directory/scenario folder, after the
-    tree's name where several trees were audited. Findings refer to it.
+    tree's name where several trees were audited. Findings refer to it. ``baseline``: beside the
+    earlier report that this one was compared with; changed: its verdict, metric, power or accuracy.
     """
 
     division: str
@@ -113,6 +116,7 @@ class Result(msgspec.Struct, frozen=True):
     limits: Limits | None = None
     runs: list[RunFacts] = []
     key: str = ""
+    baseline: State | None = None
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -138,7 +142,10 @@ class Finding(msgspec.Struct, frozen=True):
 
     ``results`` are the keys of the results that it concerns; empty: no result in particular, but
     all of its subject. ``invalidates`` are the keys of those it makes invalid. ``count`` is the
-    number of places, where what repeats is one finding.
+    number of places, where what repeats is one finding. ``id`` is unique in the report and the same
+    in the next one: made of rule, path, pointer and subject. ``follows`` is the id of the finding
+    that this one follows from, such as that of a truncated log. ``baseline``: beside the earlier
+    report that this one was compared with.
     """
 
     rule: str
@@ -157,6 +164,9 @@ class Finding(msgspec.Struct, frozen=True):
     results: tuple[str, ...] = ()
     invalidates: tuple[str, ...] = ()
     count: int = 1
+    id: str = ""
+    follows: str | None = None
+    baseline: Literal["new", "unchanged"] | None = None
 
 
 class RuleFacts(msgspec.Struct, frozen=True):
@@ -198,6 +208,33 @@ class Selection(msgspec.Struct, frozen=True):
     round: str | None = None
 
 
+class Verdict(msgspec.Struct, frozen=True):
+    """A result, by its title, whose verdict is another one than in the baseline."""
+
+    result: str
+    old: Literal["valid", "invalid"]
+    new: Literal["valid", "invalid"]
+
+
+class Baseline(msgspec.Struct, frozen=True, kw_only=True):
+    """What changed since an earlier report, beside what results and findings say of themselves.
+
+    ``name`` is the file of the earlier report. ``gone`` are its findings that this report lacks,
+    ``results_gone`` its results (without their runs). Results are named by their titles. ``waived``
+    and ``unwaived`` are the ids of findings of both that are waived only now, or no longer.
+    """
+
+    name: str
+    new: int
+    unchanged: int
+    gone: list[Finding] = []
+    verdicts: list[Verdict] = []
+    results_new: list[str] = []
+    results_gone: list[Result] = []
+    waived: list[str] = []
+    unwaived: list[str] = []
+
+
 class Report(msgspec.Struct, frozen=True):
     """Everything one call of ``assay check`` or ``assay audit`` found."""
 
@@ -214,6 +251,7 @@ class Report(msgspec.Struct, frozen=True):
     scope: str = "tree"
     not_checked: list[str] = []
     selection: Selection | None = None
+    baseline: Baseline | None = None
 
     @property
     def failed(self) -> bool:

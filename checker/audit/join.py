@@ -12,6 +12,7 @@ import msgspec
 
 from checker.audit.copies import CopiedRuns, copied_runs
 from checker.audit.traces import Field, ResultTrace, RunTrace, Traces
+from checker.causes import identity
 from checker.discover import Place
 from checker.judging import Judge
 from checker.rule import Rule
@@ -90,6 +91,17 @@ def relabelled(examined: Examined, label: str) -> Examined:
             f, path=put(f.path), results=keys(f.results), invalidates=keys(f.invalidates)
         )
         for f in examined.findings
+    ]
+    names = {
+        before.id: identity(after)
+        for before, after in zip(examined.findings, findings, strict=True)
+        if before.id
+    }
+    findings = [
+        msgspec.structs.replace(
+            f, id=names.get(f.id, ""), follows=names[f.follows] if f.follows else None
+        )
+        for f in findings
     ]
     for traces in examined.traces:
         traces.result.path = put(traces.result.path)

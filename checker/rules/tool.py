@@ -22,6 +22,9 @@ from schemas.round import Round
 _KINDS = {"nul": "nul"}
 """Kinds of faults that are a case of their own."""
 
+_READ = frozenset({"encoding", "unusable"})
+"""Kinds of faults in spite of which the rest of the file was read."""
+
 
 def _problem(fault: Fault, case: str | None = None) -> Problem:
     # Text in another encoding is still read; what is missing from it is judged by other rules.
@@ -32,6 +35,7 @@ def _problem(fault: Fault, case: str | None = None) -> Problem:
         fix=fault.fix,
         found=fault.kind,
         pointer=fault.pointer,
+        damage=fault.kind not in _READ,
         case="encoding" if fault.kind == "encoding" else _KINDS.get(fault.kind, case),
     )
 

@@ -21,7 +21,7 @@
     const found = row.querySelector(selector);
     return found ? found.textContent.trim() : "";
   };
-  const COLUMNS = {
+  const columns = () => ({
     results: ["verdict", "submitter", "system", "benchmark", "scenario", "division and category", "result", "accuracy margin", "errors", "warnings"]
       .map((name, column) => [name, part(`:scope > td:nth-child(${column + 1})`)]),
     findings: [
@@ -29,8 +29,10 @@
       ["name", part(":scope > td:nth-child(2) > small")], ["submitter", part(":scope > td:nth-child(3)")],
       ["concerns", part(":scope > td:nth-child(4)")], ["path", part(".path")],
       ["message", part(":scope > td:nth-child(5) > p")], ["fix", part(".fix > span")],
+      ...(document.querySelector(".found .new") ? [["since", part(".new")]] : []),
+      ...(document.querySelector(".follows") ? [["follows from", part(".from > a")]] : []),
     ],
-  };
+  });
   // A spreadsheet program must not take a text for a formula.
   const cell = (text) => {
     const plain = text.replace(/\s+/g, " ");
@@ -155,9 +157,9 @@
     form.addEventListener("submit", (event) => event.preventDefault());
     more.firstElementChild.addEventListener("click", () => { all = true; filter(); });
     form.querySelector(".copy").addEventListener("click", async () => {
-      const columns = COLUMNS[section.id];
+      const named = columns()[section.id];
       const chosen = order.map((index) => rows[index]).filter((row) => !row.classList.contains("off"));
-      const lines = [columns.map(([name]) => name), ...chosen.map((row) => columns.map(([, of]) => cell(of(row))))];
+      const lines = [named.map(([name]) => name), ...chosen.map((row) => named.map(([, of]) => cell(of(row))))];
       const text = lines.map((line) => line.join(",")).join("\r\n") + "\r\n";
       shown.textContent = (await copied(text)) ? "Copied " + plural(chosen.length) : "Could not copy";
     });

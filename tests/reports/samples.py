@@ -144,6 +144,42 @@ def result(**fields: Any) -> Result:
     return Result(**merged)
 
 
+def truncated() -> Report:
+    """A truncated log and what follows from it, beside an error of its own; ids as the checker's."""
+    logs = "closed/Example/results/DX-8x270/llama2-70b-99/Server/performance/run_1"
+    log = f"{logs}/mlperf_log_detail.txt"
+    text = "closed/Example/compliance/DX-8x270/llama2-70b-99/Server/TEST06/verify_performance.txt"
+    cut = "X002-0000000000aa"
+    key = "closed/Example/DX-8x270/llama2-70b-99/Server"
+    cases: list[tuple[str, str, str, str, str, int | None]] = [
+        ("X002", "unreadable-file", "error", "line 66 is cut off", log, 66),
+        ("P102", "run-valid", "error", "result_validity is absent; expected VALID", log, None),
+        ("P117", "latency-within-limit", "error", "the 99th percentile is absent", log, None),
+        ("P165", "detail-log-whole", "warning", "found no num_errors", log, 66),
+        ("C122", "stated-scores", "warning", "found a reference score of 17.8", text, 2),
+        ("P107", "seeds", "error", "qsl_rng_seed is 1; expected 2", log, 12),
+    ]
+    findings = [
+        Finding(
+            rule,
+            name,
+            severity,  # type: ignore[arg-type]
+            message,
+            path,
+            line,
+            subject=Subject("closed", "Example", "DX-8x270", "llama2-70b-99", "Server"),
+            fix="use the log as LoadGen wrote it",
+            results=(key,),
+            invalidates=(key,) if severity == "error" else (),
+            id=cut if rule == "X002" else f"{rule}-0000000000bb",
+            follows=None if rule in ("X002", "P107") else cut,
+        )
+        for rule, name, severity, message, path, line in cases
+    ]
+    made = report([result(status="invalid", key=key), result(scenario="Offline")], [])
+    return msgspec.structs.replace(made, findings=findings, summary=summary(made.results, findings))
+
+
 def varied() -> Report:
     """Something of everything: every status, division, severity and optional part."""
     server = result(

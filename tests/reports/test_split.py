@@ -61,7 +61,12 @@ def test_command_writes_each_format_and_an_index(tmp_path: Path) -> None:
     index = (out / "index.html").read_text()
     assert set(re.findall(r'href="([^"]+)"', index)) == names
     for part in made:
-        assert decode((out / f"{part.stem}.json").read_bytes()) == part.report
+        read = decode((out / f"{part.stem}.json").read_bytes())
+        assert read.baseline is not None
+        assert read.baseline.unchanged == len(part.report.findings)
+        assert [f.baseline for f in read.findings] == ["unchanged"] * len(part.report.findings)
+        unmarked = [msgspec.structs.replace(f, baseline=None) for f in read.findings]
+        assert unmarked == part.report.findings
         assert "0 new, 0 gone" in (out / f"{part.stem}.md").read_text()
 
 

@@ -168,6 +168,7 @@ def accuracy_log_is_loadgens(
             required="]",
             path=log_file.path,
             case="cut off",
+            damage=True,
         )
 
 

@@ -41,6 +41,7 @@ def hash_of_whole_log(run: AccuracyRun, round: Round) -> Iterator[Problem]:
             line=line,
             found=value,
             required=found,
+            if_whole=file.path,
             evidence=evidence(
                 "SHA-256 of the accuracy log = hash in accuracy.txt",
                 "moderate",

@@ -94,6 +94,7 @@ def stated_scores(
             path=text.path,
             line=text.score_lines.get(which),
             case=case,
+            if_whole=run.detail_path,
         )
     if not foreign:
         yield from _verdict(test, round, text)

@@ -51,7 +51,8 @@ def summary_agrees(
             f"{key} is {shown(value)}; the detail log has {shown(logged)} (line {detail.line(key)})"
         )
         if key in decisive:
-            yield Problem(text, value, logged, run.summary_path, line)
+            ends = run.summary_path if line == summary.lines else None
+            yield Problem(text, value, logged, run.summary_path, line, if_whole=ends)
         else:
             others.append((text, value, logged, line))
     if others:
@@ -60,7 +61,14 @@ def summary_agrees(
             f"; {quantity(len(others), 'value')} of the two logs differ" if len(others) > 1 else ""
         )
         yield Problem(
-            text + more, value, logged, run.summary_path, line, case="other", count=len(others)
+            text + more,
+            value,
+            logged,
+            run.summary_path,
+            line,
+            case="other",
+            count=len(others),
+            if_whole=run.summary_path if line == summary.lines and not more else None,
         )
 
 

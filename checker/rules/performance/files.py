@@ -199,6 +199,7 @@ def summary_whole(
             line=summary.lines,
             required="No errors encountered during test.",
             case="compliance" if isinstance(run, ComplianceRun) else None,
+            damage=True,
         )
         return
     if detail is not None and run.mode == "PerformanceOnly":
@@ -296,4 +297,5 @@ def detail_log_whole(
             path=run.detail_path,
             line=detail.lines,
             required=missing,
+            damage=True,
         )
