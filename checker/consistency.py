@@ -25,7 +25,7 @@ _PRINTED = 0.0051
 class Disagreement(msgspec.Struct, frozen=True):
     """A stated value that does not follow from others.
 
-    key: of the stated value. computed: what ``formula`` (in words) gives. unit: of both.
+    key: of the stated value. computed: what was expected, and formula: why, in words. unit: of both.
     """
 
     key: str
@@ -80,10 +80,10 @@ def offline(detail: DetailLog) -> Iterator[Disagreement]:
         return
     counted = detail.integer(keys.QUERY_COUNT)
     if counted is not None and counted != 1:
-        formula = "Offline, which issues one query,"
+        formula = "as Offline issues one query"
         yield Disagreement(keys.QUERY_COUNT, counted, 1, formula, "query")
     if not any(near(rate, n * 1e9 / longest) for n in padded_samples(detail, samples)):
-        formula = f"{samples:,} samples / longest latency"
+        formula = f"{samples:,} samples / the longest latency"
         yield Disagreement(
             keys.SAMPLES_PER_SECOND, rate, samples * 1e9 / longest, formula, "samples/s"
         )
@@ -94,7 +94,7 @@ def single_stream(detail: DetailLog) -> Iterator[Disagreement]:
     mean = detail.number(keys.LATENCY.mean)
     rate = detail.number(keys.QPS_WITHOUT_OVERHEAD)
     if mean and rate and not near(rate, 1e9 / mean):
-        formula = "1 / mean latency"
+        formula = "1 / the mean latency"
         yield Disagreement(keys.QPS_WITHOUT_OVERHEAD, rate, 1e9 / mean, formula, "queries/s")
     # With token latencies LoadGen's SingleStream estimate is one of time to first token.
     tokens = detail.boolean(keys.USE_TOKEN_LATENCIES)
@@ -114,9 +114,10 @@ def estimate(detail: DetailLog, key: str, family: keys.Latencies) -> Iterator[Di
     low, high = detail.number(family.at(percent)), detail.number(family.maximum)
     if stated is None or not 0 < stated < math.inf or low is None or high is None:
         return
-    if not low * (1 - 1e-9) <= stated <= high * (1 + 1e-9):
-        formula = f"a {family.name} between the {percent:g}th percentile and the longest, at least"
-        yield Disagreement(key, stated, low, formula, "ns")
+    if stated < low * (1 - 1e-9):
+        yield Disagreement(key, stated, low, f"or more, the {percent:g}th percentile", "ns")
+    elif stated > high * (1 + 1e-9):
+        yield Disagreement(key, stated, high, "or less, the longest latency", "ns")
 
 
 def server(detail: DetailLog) -> Iterator[Disagreement]:
@@ -155,12 +156,12 @@ def _completed(
 ) -> Iterator[Disagreement]:
     key = keys.COMPLETED_SAMPLES_PER_SECOND
     if completed > scheduled * (1 + RELATIVE):
-        formula = "the scheduled rate, which no run can exceed,"
+        formula = "or less, the scheduled rate, which no run can exceed"
         yield Disagreement(key, completed, scheduled, formula, "samples/s")
     elif longest is not None:
         slowest = span + longest / 1e9
         if (count - 1) / completed > slowest * (1 + RELATIVE) + 1e-3:
-            formula = "queries / (schedule + longest latency)"
+            formula = "queries / (schedule + longest latency), or more"
             yield Disagreement(key, completed, (count - 1) / slowest, formula, "samples/s")
 
 
@@ -173,7 +174,7 @@ def _tokens(detail: DetailLog, count: int, completed: float | None) -> Iterator[
     total = tokens * (count - 1) / completed
     if not near(throughput, total / (mean * count), _TOKEN_RELATIVE):
         computed = throughput * mean * count * completed / (count - 1)
-        formula = "token throughput, mean latency and completed queries"
+        formula = "from the token throughput, mean latency and completed queries"
         yield Disagreement(keys.COMPLETED_TOKENS_PER_SECOND, tokens, computed, formula, "tokens/s")
 
 
@@ -238,5 +239,5 @@ def offline_interval(detail: DetailLog, lasted: float) -> Iterator[Disagreement]
     """Offline's longest latency is the time between power_begin and power_end (``lasted``, s)."""
     longest = detail.number(keys.LATENCY.maximum)
     if longest and abs(lasted * 1e9 - longest) > 20e6 + 5e-5 * longest:
-        formula = "the time between power_begin and power_end, which is Offline's one query,"
+        formula = "the time from power_begin to power_end, as Offline issues one query"
         yield Disagreement(keys.LATENCY.maximum, longest, lasted * 1e9, formula, "ns")

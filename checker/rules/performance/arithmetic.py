@@ -23,7 +23,7 @@ _TOKENS_FACTOR = 2
 def _problem(run: Run, wrong: Disagreement) -> Problem:
     scale, unit = (1e6, "ms") if wrong.unit == "ns" else (1.0, wrong.unit)
     stated, computed = pair(wrong.stated / scale, wrong.computed / scale, unit)
-    text = f"{wrong.key} is {stated}; {wrong.formula} gives {computed}"
+    text = f"{wrong.key} is {stated}; expected {computed}, {wrong.formula}"
     return at(run, wrong.key, text, wrong.stated, wrong.computed)
 
 
