@@ -418,6 +418,7 @@ def find(
     say: Say,
     percentile: float,
     full_s: float = 0.0,
+    ends: float = math.inf,
 ) -> Found:
     """The setting for the full run.
 
@@ -426,12 +427,14 @@ def find(
         percentile: Server's share of queries that must be in time.
         say: hears of every step, a line each.
         full_s: least duration of a full run, for the announcement.
+        ends: no probe is begun that would end later, by `time.monotonic`.
 
     Raises:
         SettingsError: the user.conf sets already what is to be found.
         RunFailed: no rate is carried, or the machine was disturbed.
     """
     prober = _Prober(job, runs, log, progress, say)
+    prober.deadline = ends
     scenario = job.settings.scenario
     if any(
         c.key == prober.key for c in job.settings.conf().settings if c.scenario in (scenario, "*")
@@ -442,15 +445,36 @@ def find(
         )
     if log.earlier:
         say(f"{len(log.earlier)} probes of an interrupted search are taken from {log.path}")
-    if scenario == "Server":
-        found = _server(search, prober, say, percentile, full_s, job)
-    elif scenario == "Offline":
-        found = _offline(search, prober, say)
-    else:
-        found = _stream(search, prober, say, scenario)
+    try:
+        if scenario == "Server":
+            found = _server(search, prober, say, percentile, full_s, job)
+        elif scenario == "Offline":
+            found = _offline(search, prober, say)
+        else:
+            found = _stream(search, prober, say, scenario)
+    except OutOfTime:
+        raise RunFailed("the time for the search was over before a rate was found.") from None
     found = replace(found, disturbed=prober.disturbed)
     log.note("found", setting=found.key, value=found.value, best=found.best, text=found.text)
     return found
+
+
+def probe_once(job: Job, runs: Path, duration_s: float, progress: Progress) -> Probe:
+    """One short run with the warm-up's own rate or hint, whatever its verdict is.
+
+    Args:
+        runs: a folder to run in.
+
+    Raises:
+        RunnerError: there was no run to its end.
+    """
+    prober = _Prober(job, runs, ProbeLog(runs / "probes.jsonl", {}), progress, lambda _: None)
+    return prober.run(None, duration_s, 1)
+
+
+def probes_of_server(search: Search) -> tuple[int, int]:
+    """How many short runs a search in Server makes: without a repetition, and at the most."""
+    return 2 + _bisections(search), _most_probes(search)
 
 
 def estimate(search: Search, scenario: str, full_s: float) -> tuple[float, float]:
@@ -512,7 +536,7 @@ def _server(
     rate = float(f"{first.value:.4g}")
     step = max(least, needed / rate) + max(OVERHEAD_S, 1.5 * (first.seconds - first.duration_s))
     most = _most_probes(search) * step
-    prober.deadline = time.monotonic() + most
+    prober.deadline = min(prober.deadline, time.monotonic() + most)
     deadline = prober.deadline + search.confirmations * (full_s + step - least)
     say(f"the search takes at most {most + deadline - prober.deadline:,.0f} s with its full runs")
     low: float | None = rate if first.verdict == "good" else None

@@ -42,7 +42,15 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--save-config", type=Path, metavar="FILE", help="write the options to a run file as well"
     )
-    what = run.add_argument_group("what to measure")
+    add_what(run.add_argument_group("what to measure"))
+    add_tree(run.add_argument_group("the submission tree"))
+    _load(run.add_argument_group("load and length"))
+    add_execution(run.add_argument_group("execution"))
+    run.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+
+
+def add_what(what: Any) -> None:
+    """The benchmark, its model and data."""
     what.add_argument(
         "--benchmark",
         metavar="B",
@@ -76,7 +84,10 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--data", type=Path, metavar="FOLDER", help="the data set (default: the benchmark's own)"
     )
-    tree = run.add_argument_group("the submission tree")
+
+
+def add_tree(tree: Any) -> None:
+    """The submission tree and the names in it."""
     tree.add_argument(
         "--out",
         type=Path,
@@ -108,7 +119,9 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
         default=None,
         help="keep scenarios that were finished with the same settings; measure the rest",
     )
-    load = run.add_argument_group("load and length")
+
+
+def _load(load: Any) -> None:
     load.add_argument(
         "--target-qps", type=above_zero, metavar="X", help="default: estimated by a warm-up"
     )
@@ -179,11 +192,10 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
         "(default: 60)",
     )
     load.add_argument("--dry-run", action="store_true", help="only show what would be done")
-    _execution(run.add_argument_group("execution"))
-    run.add_argument("--no-progress", action="store_true", help="no progress on standard error")
 
 
-def _execution(group: Any) -> None:
+def add_execution(group: Any) -> None:
+    """What executes the model, and how."""
     group.add_argument(
         "--backend",
         metavar="B",
@@ -337,7 +349,7 @@ def run(options: argparse.Namespace) -> int:
     for warning in cautions(plan):
         say(f"note: {warning}")
     if options.save_config is not None:
-        _save(settings_of(options), options.save_config)
+        save(settings_of(options), options.save_config)
     if options.dry_run:
         return EXIT_OK
     outcomes = measured(plan, Listener(enabled=not options.no_progress))
@@ -359,8 +371,11 @@ _NOT_SETTINGS = frozenset(
 )
 
 
-def settings_of(options: argparse.Namespace) -> RunFile:
+def settings_of(options: argparse.Namespace, *besides: str) -> RunFile:
     """The run file that the command line means: what `--config` says, changed by its options.
+
+    Args:
+        besides: options that are no settings of a run.
 
     Raises:
         Usage: an option or the file cannot be.
@@ -371,7 +386,7 @@ def settings_of(options: argparse.Namespace) -> RunFile:
     given = {
         _SETTINGS.get(name, name): value
         for name, value in vars(options).items()
-        if value is not None and name not in _NOT_SETTINGS
+        if value is not None and name not in _NOT_SETTINGS and name not in besides
     }
     if "scenarios" in given:
         names = [name.strip() for text in given["scenarios"] for name in text.split(",")]
@@ -430,7 +445,7 @@ def plan_of(options: argparse.Namespace, arguments: list[str] | None = None) -> 
     return replace(plan, command=shlex.join(["assay", *arguments]) if arguments else "")
 
 
-def _save(run_file: RunFile, path: Path) -> None:
+def save(run_file: RunFile, path: Path) -> None:
     """Write the run file, its paths as they are from its folder."""
     from checker.writing import write_file
     from runner.plan import relative_to
