@@ -335,6 +335,12 @@ class ComplianceRun(Run):
         return test.evidence if test is not None else None
 
 
+PoweredRun = PerformanceRun | RangingRun
+MeasuredRun = PerformanceRun | ComplianceRun
+LoggedRun = PerformanceRun | ComplianceRun | AccuracyRun
+"""What rules about several kinds of run take."""
+
+
 def _test_of(name: str, round: Round) -> Test | None:
     from checker.compliance.tests import TESTS
 

@@ -72,7 +72,10 @@ class Problem(msgspec.Struct, frozen=True):
     if_whole: str | None = None
 
 
-Check = Callable[..., Iterator[Problem]]
+Problems = Iterator[Problem]
+"""What a rule's function returns."""
+
+Check = Callable[..., Problems]
 
 
 class Need(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from checker import loadgen_keys as keys
 from checker.model import Run
 from checker.parse.detail import DetailLog
-from checker.rule import Problem
+from checker.rule import Problem, Problems
 from checker.wording import pair, quantity, shown
 from schemas.round import Round
 
@@ -40,7 +40,7 @@ def compare_setting(
     scale: float = 1.0,
     what: str = "",
     fix: str | None = None,
-) -> Iterator[Problem]:
+) -> Problems:
     """Hold one value of the detail log against a minimum, a maximum or an exact value.
 
     unit: as messages show it, where the log's value is divided by ``scale`` (1e6 for ns as ms).
@@ -72,7 +72,7 @@ def compare_setting(
     yield at(run, key, text, value, required, **({"fix": fix} if fix else {}))
 
 
-def seed_problems(run: Run, round: Round, detail: DetailLog) -> Iterator[Problem]:
+def seed_problems(run: Run, round: Round, detail: DetailLog) -> Problems:
     """Every effective seed of a run that is not the round's."""
     for name in keys.SEEDS:
         required: str = getattr(round.seeds, name)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from checker.model import AccuracyRun, PerformanceRun, Submitter, System
 from checker.near import MAX_HINTS, hint, nearest
 from checker.parse.detail import DetailLog
 from checker.parse.documents import Document
-from checker.rule import ERROR, NOTE, WARNING, Problem, rule
+from checker.rule import ERROR, NOTE, WARNING, Problem, Problems, rule
 from checker.wording import listed, quantity, shown
 from schemas.round import Round
 
@@ -33,7 +32,7 @@ def has_network(round: Round) -> bool:
 )
 def network_claimed(
     system: System, round: Round, document: Document, fields: dict[str, Any]
-) -> Iterator[Problem]:
+) -> Problems:
     """is_network is true in the network division and only there.
 
     Why: a system behind a network is not the same as one that LoadGen calls directly.
@@ -63,7 +62,7 @@ def network_claimed(
 @rule("N102", ERROR, cases={"no-results": WARNING, "empty": WARNING}, when=has_network)
 def network_fields(
     system: System, round: Round, document: Document, fields: dict[str, Any]
-) -> Iterator[Problem]:
+) -> Problems:
     """A system behind a network has the fields that describe the network.
 
     Why: its results depend on the network as much as on the system.
@@ -102,9 +101,7 @@ def network_fields(
 
 
 @rule("N103", WARNING, divisions=("network",))
-def network_datacenter(
-    system: System, round: Round, document: Document, category: str
-) -> Iterator[Problem]:
+def network_datacenter(system: System, round: Round, document: Document, category: str) -> Problems:
     """A system in the network division is a datacenter system.
 
     Why: the division was made for datacenter systems; its scenarios are theirs.
@@ -125,7 +122,7 @@ def network_datacenter(
 @rule("N104", WARNING, divisions=("network",))
 def network_fabric(
     system: System, round: Round, document: Document, fields: dict[str, Any]
-) -> Iterator[Problem]:
+) -> Problems:
     """The network is one of those that the division permits.
 
     Why: the rules do not count a private link between two machines as a network.
@@ -150,7 +147,7 @@ def network_fabric(
 @rule("N105", ERROR, divisions=("network",))
 def network_sut_name(
     run: PerformanceRun | AccuracyRun, round: Round, detail: DetailLog
-) -> Iterator[Problem]:
+) -> Problems:
     """The system under test calls itself a Network SUT.
 
     Why: LoadGen asks for the name over the network, so it shows which way the queries took.
@@ -169,9 +166,7 @@ def network_sut_name(
 
 
 @rule("N106", NOTE, divisions=("network",))
-def network_name_took_time(
-    run: PerformanceRun, round: Round, detail: DetailLog
-) -> Iterator[Problem]:
+def network_name_took_time(run: PerformanceRun, round: Round, detail: DetailLog) -> Problems:
     """Asking the system for its name took as long as a round trip over a network.
 
     Why: a name that comes at once was not requested over the network.
@@ -191,7 +186,7 @@ def network_name_took_time(
 
 
 @rule("N107", NOTE, divisions=("network",), needs="complete")
-def network_documents(submitter: Submitter, round: Round) -> Iterator[Problem]:
+def network_documents(submitter: Submitter, round: Round) -> Problems:
     """A network submission includes the query dispatch library's source and a diagram.
 
     Why: reviewers must see what runs on LoadGen's side and how the two sides are joined.

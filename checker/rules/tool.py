@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from checker.model import (
     AccuracyRun,
     ComplianceTest,
     PerformanceRun,
+    PoweredRun,
     RangingRun,
     Result,
     Submitter,
@@ -15,7 +14,7 @@ from checker.model import (
     Tree,
 )
 from checker.parse.reading import Fault
-from checker.rule import ERROR, FAMILIES, WARNING, Problem, rule
+from checker.rule import ERROR, FAMILIES, WARNING, Problem, Problems, rule
 from schemas.report import RuleFacts, Severity
 from schemas.round import Round
 
@@ -61,7 +60,7 @@ def unreadable_file(
     | Submitter
     | Tree,
     round: Round,
-) -> Iterator[Problem]:
+) -> Problems:
     """Every file of the submission that is needed can be read.
 
     Why: what cannot be read cannot be judged, and what is not judged must not look like passed.
@@ -98,7 +97,7 @@ def unreadable_file(
     else:
         for fault in subject.faults():
             yield _problem(fault)
-        if isinstance(subject, PerformanceRun | RangingRun) and subject.power is not None:
+        if isinstance(subject, PoweredRun) and subject.power is not None:
             for fault in subject.power.faults:
                 yield _problem(fault, "power")
 

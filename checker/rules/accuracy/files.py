@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from checker.model import AccuracyRun, Result
 from checker.parse.accuracy_log import LogEnds
 from checker.parse.reading import File, Folder
-from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
+from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, Problems, rule
 from checker.wording import quantity
 from schemas.round import Benchmark, Round
 
 
 @rule("A101", ERROR)
-def accuracy_run_present(result: Result, round: Round) -> Iterator[Problem]:
+def accuracy_run_present(result: Result, round: Round) -> Problems:
     """The accuracy run is there: its folder and its detail log.
 
     Why: no performance counts unless the model reaches its accuracy.
@@ -32,7 +30,7 @@ def accuracy_run_present(result: Result, round: Round) -> Iterator[Problem]:
 
 
 @rule("A102", ERROR)
-def accuracy_text_present(run: AccuracyRun, round: Round) -> Iterator[Problem]:
+def accuracy_text_present(run: AccuracyRun, round: Round) -> Problems:
     """accuracy.txt, the accuracy script's output, is there.
 
     Why: it holds the metric that is compared with the target.
@@ -47,7 +45,7 @@ def accuracy_text_present(run: AccuracyRun, round: Round) -> Iterator[Problem]:
 
 
 @rule("A110", ERROR, cases={"absent": ERROR})
-def accuracy_log_present(run: AccuracyRun, round: Round) -> Iterator[Problem]:
+def accuracy_log_present(run: AccuracyRun, round: Round) -> Problems:
     """The accuracy log mlperf_log_accuracy.json is there and not empty.
 
     Why: it holds the model's answers, from which the metric can be computed again.
@@ -67,9 +65,7 @@ def accuracy_log_present(run: AccuracyRun, round: Round) -> Iterator[Problem]:
 
 
 @rule("A111", ERROR, needs={"limit": "result.round.accuracy_log.max_bytes"})
-def accuracy_log_truncated(
-    run: AccuracyRun, round: Round, log_file: File, limit: int
-) -> Iterator[Problem]:
+def accuracy_log_truncated(run: AccuracyRun, round: Round, log_file: File, limit: int) -> Problems:
     """The accuracy log is shortened to what the round publishes.
 
     Why: whole logs reach many GB; the published tree keeps their ends and their hash.
@@ -77,12 +73,8 @@ def accuracy_log_truncated(
     Source: submission_rules.adoc, "Truncation of accuracy logs".
     """
     if log_file.size > limit:
-        yield Problem(
-            f"found {log_file.size:,} bytes; expected at most {limit:,}",
-            log_file.size,
-            limit,
-            path=log_file.path,
-        )
+        text = f"found {log_file.size:,} bytes; expected at most {limit:,}"
+        yield Problem(text, log_file.size, limit, path=log_file.path)
 
 
 @rule(
@@ -92,9 +84,7 @@ def accuracy_log_truncated(
     cases={"partly": WARNING, "not yet published": WARNING},
     needs={"folder": "accuracy.folder"},
 )
-def accuracy_images(
-    result: Result, round: Round, benchmark: Benchmark, folder: Folder
-) -> Iterator[Problem]:
+def accuracy_images(result: Result, round: Round, benchmark: Benchmark, folder: Folder) -> Problems:
     """The images or videos that the round names are beside the accuracy logs.
 
     Why: reviewers look at the same ten samples of every submission.
@@ -122,7 +112,7 @@ def accuracy_images(
 
 
 @rule("A118", ERROR)
-def accuracy_summary_present(run: AccuracyRun, round: Round) -> Iterator[Problem]:
+def accuracy_summary_present(run: AccuracyRun, round: Round) -> Problems:
     """The accuracy run's summary log is there.
 
     Why: it is one of the required files of the accuracy folder.
@@ -136,7 +126,7 @@ def accuracy_summary_present(run: AccuracyRun, round: Round) -> Iterator[Problem
 @rule("A121", ERROR, cases={"no answer": ERROR, "cut off": ERROR})
 def accuracy_log_is_loadgens(
     run: AccuracyRun, round: Round, log_ends: LogEnds, log_file: File
-) -> Iterator[Problem]:
+) -> Problems:
     """The accuracy log is LoadGen's list of answers, whole or shortened as the round does it.
 
     Why: what is not that list proves nothing, whatever its hash.
@@ -147,35 +137,23 @@ def accuracy_log_is_loadgens(
         raise NotJudged  # what is not text at all is X002's
     shown = f"{log_ends.size:,} bytes"
     if not log_ends.begins or not (log_ends.answers or log_ends.ends):
-        yield Problem(
+        text = (
             f"found {shown} that do not begin as LoadGen's list of answers; expected "
-            '[ {"seq_id" : …',
-            shown,
-            '[ {"seq_id" : …',
-            path=log_file.path,
+            '[ {"seq_id" : …'
         )
+        yield Problem(text, shown, '[ {"seq_id" : …', path=log_file.path)
     elif not log_ends.answers:
-        yield Problem(
-            f"found no answer in {shown}; expected the data set's",
-            0,
-            "> 0",
-            path=log_file.path,
-            case="no answer",
-        )
+        text = f"found no answer in {shown}; expected the data set's"
+        yield Problem(text, 0, "> 0", path=log_file.path, case="no answer")
     elif not log_ends.ends:
-        yield Problem(
-            "found a log that is cut off; expected the end of LoadGen's list, ]",
-            required="]",
-            path=log_file.path,
-            case="cut off",
-            damage=True,
-        )
+        message = "found a log that is cut off; expected the end of LoadGen's list, ]"
+        yield Problem(message, required="]", path=log_file.path, case="cut off", damage=True)
 
 
 @rule("A124", ERROR, needs={"answers": "log_ends.count", "benchmark": "result.benchmark"})
 def accuracy_log_covers_dataset(
     run: AccuracyRun, round: Round, answers: int, benchmark: Benchmark, log_file: File
-) -> Iterator[Problem]:
+) -> Problems:
     """An accuracy log that was not shortened holds an answer for every sample of the data set.
 
     Why: accuracy on a part of the data set says nothing about the target.
@@ -184,9 +162,5 @@ def accuracy_log_covers_dataset(
     """
     least = benchmark.dataset.least(run.result.scenario)
     if least is not None and 0 < answers < least:
-        yield Problem(
-            f"found {quantity(answers, 'answer')} in a log that was not shortened; expected {least:,}",
-            answers,
-            least,
-            path=log_file.path,
-        )
+        text = f"found {quantity(answers, 'answer')} in a log that was not shortened; expected {least:,}"
+        yield Problem(text, answers, least, path=log_file.path)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from checker.model import AccuracyRun
 from checker.parse.detail import DetailLog
-from checker.rule import ERROR, WARNING, Problem, rule
+from checker.rule import ERROR, WARNING, Problem, Problems, rule
 from checker.rules.comparing import seed_problems
 from schemas.round import Benchmark, Round
 
@@ -22,7 +20,7 @@ _TOTAL = "qsl_reported_total_count"
 )
 def dataset_covered(
     run: AccuracyRun, round: Round, detail: DetailLog, benchmark: Benchmark, size: int
-) -> Iterator[Problem]:
+) -> Problems:
     """The accuracy run covered the whole data set.
 
     Why: accuracy on a part of the data set says nothing about the target.
@@ -48,17 +46,12 @@ def dataset_covered(
     else:
         short = [(key, n) for key, n in counts.items() if n is not None and n < enough]
         for key, count in short[:1]:
-            yield Problem(
-                f"found {key} {count:,}; expected {enough:,}, the whole data set",
-                count,
-                enough,
-                path=run.detail_path,
-                line=detail.line(key),
-            )
+            text = f"found {key} {count:,}; expected {enough:,}, the whole data set"
+            yield Problem(text, count, enough, path=run.detail_path, line=detail.line(key))
 
 
 @rule("A113", ERROR)
-def accuracy_mode(run: AccuracyRun, round: Round, detail: DetailLog) -> Iterator[Problem]:
+def accuracy_mode(run: AccuracyRun, round: Round, detail: DetailLog) -> Problems:
     """The accuracy run was made in accuracy mode.
 
     Why: performance mode logs no answers, or only some.
@@ -76,7 +69,7 @@ def accuracy_mode(run: AccuracyRun, round: Round, detail: DetailLog) -> Iterator
 
 
 @rule("A114", WARNING)
-def accuracy_seeds(run: AccuracyRun, round: Round, detail: DetailLog) -> Iterator[Problem]:
+def accuracy_seeds(run: AccuracyRun, round: Round, detail: DetailLog) -> Problems:
     """The accuracy run used the round's announced seeds.
 
     Why: other seeds show that the official configuration was not loaded.
@@ -89,7 +82,7 @@ def accuracy_seeds(run: AccuracyRun, round: Round, detail: DetailLog) -> Iterato
 @rule("A115", WARNING, needs={"expected": "result.scenario"})
 def accuracy_scenario(
     run: AccuracyRun, round: Round, detail: DetailLog, scenario: str, expected: str
-) -> Iterator[Problem]:
+) -> Problems:
     """The accuracy run was made in the performance run's scenario.
 
     Why: batching and scheduling differ between scenarios, and with them the answers can.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import msgspec
 
 from checker import metrics
 from checker.model import AccuracyRun, Result
 from checker.parse.accuracy_txt import AccuracyText, Derived
-from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
+from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, Problems, rule
 from checker.wording import number, pair
 from schemas.report import AccuracyScore
 from schemas.round import Round
@@ -43,7 +42,7 @@ def _unit(score: AccuracyScore) -> str:
 @rule("A103", ERROR, cases={"in part": ERROR}, needs={"lines": "text.lines"})
 def accuracy_metric_readable(
     run: AccuracyRun, round: Round, text: AccuracyText, lines: int
-) -> Iterator[Problem]:
+) -> Problems:
     """accuracy.txt reports every metric of the benchmark.
 
     Why: a target that cannot be compared is not reached; an open result must state its accuracy too.
@@ -70,7 +69,7 @@ def accuracy_metric_readable(
 
 
 @rule("A104", ERROR, divisions=("closed", "network"))
-def accuracy_gate(result: Result, round: Round) -> Iterator[Problem]:
+def accuracy_gate(result: Result, round: Round) -> Problems:
     """Every accuracy metric reaches its target.
 
     Why: performance may not be bought with quality.
@@ -81,7 +80,7 @@ def accuracy_gate(result: Result, round: Round) -> Iterator[Problem]:
 
 
 @rule("A125", NOTE, divisions=("open",))
-def open_accuracy_below_target(result: Result, round: Round) -> Iterator[Problem]:
+def open_accuracy_below_target(result: Result, round: Round) -> Problems:
     """An open result whose accuracy is below the closed division's target says so.
 
     Why: a reader who compares it with closed results should know that the model answers worse.
@@ -94,7 +93,7 @@ def open_accuracy_below_target(result: Result, round: Round) -> Iterator[Problem
         yield msgspec.structs.replace(below[0], message=f"found {both}", count=len(below))
 
 
-def _below(result: Result) -> Iterator[Problem]:
+def _below(result: Result) -> Problems:
     lower, _ = metrics.bounds_of(result)
     for score in metrics.accuracy_of(result):
         gate = lower.get(score.metric)
@@ -103,18 +102,15 @@ def _below(result: Result) -> Iterator[Problem]:
         found, expected = pair(score.value, gate.bound)
         factor = f"{number(gate.factor)} × " if gate.factor else ""
         path, line = _where(result, score.metric)
-        yield Problem(
+        text = (
             f"found {score.metric} {found}{_unit(score)}; expected at least {expected}{_unit(score)}"
-            + (f" ({factor}{number(gate.reference)})" if factor else ""),
-            score.value,
-            gate.bound,
-            path=path,
-            line=line,
+            + (f" ({factor}{number(gate.reference)})" if factor else "")
         )
+        yield Problem(text, score.value, gate.bound, path=path, line=line)
 
 
 @rule("A105", ERROR, divisions=("closed", "network"), cases={"entropy": ERROR})
-def accuracy_limit(result: Result, round: Round) -> Iterator[Problem]:
+def accuracy_limit(result: Result, round: Round) -> Problems:
     """No accuracy metric exceeds its upper bound.
 
     Why: a longer or different output than the reference's is another workload.
@@ -137,7 +133,7 @@ def accuracy_limit(result: Result, round: Round) -> Iterator[Problem]:
 
 
 @rule("A106", ERROR)
-def accuracy_metric_sound(run: AccuracyRun, round: Round, text: AccuracyText) -> Iterator[Problem]:
+def accuracy_metric_sound(run: AccuracyRun, round: Round, text: AccuracyText) -> Problems:
     """Accuracy metrics are finite and not negative.
 
     Why: NaN or infinity compares with no target; it comes from a broken evaluation.
@@ -148,17 +144,12 @@ def accuracy_metric_sound(run: AccuracyRun, round: Round, text: AccuracyText) ->
     for name in sorted(names):
         for value in text.values.get(name, [])[:_MAX_SHOWN]:
             if not math.isfinite(value.value) or value.value < 0:
-                yield Problem(
-                    f"found {name} {value.text}; expected a finite number, 0 or more",
-                    value.text,
-                    ">= 0",
-                    path=text.path,
-                    line=value.line,
-                )
+                message = f"found {name} {value.text}; expected a finite number, 0 or more"
+                yield Problem(message, value.text, ">= 0", path=text.path, line=value.line)
 
 
 @rule("A107", ERROR, cases={"same side": WARNING})
-def accuracy_values_agree(run: AccuracyRun, round: Round, text: AccuracyText) -> Iterator[Problem]:
+def accuracy_values_agree(run: AccuracyRun, round: Round, text: AccuracyText) -> Problems:
     """Where accuracy.txt states a metric more than once, the values agree.
 
     Why: with two values a reader cannot know which one is the result's.
@@ -187,7 +178,7 @@ def accuracy_values_agree(run: AccuracyRun, round: Round, text: AccuracyText) ->
 
 
 @rule("A122", ERROR, cases={"open": WARNING})
-def accuracy_scale(result: Result, round: Round) -> Iterator[Problem]:
+def accuracy_scale(result: Result, round: Round) -> Problems:
     """A score is on its reference's scale, and no share is above 100 %.
 
     Why: a percentage held against a fraction passes every target, whatever the model answered.
@@ -205,14 +196,11 @@ def accuracy_scale(result: Result, round: Round) -> Iterator[Problem]:
         apart = max(ratio, 1 / ratio) if ratio else math.inf
         reference = number(gate.reference) if gate is not None else ""
         if most is not None and score.value > most:
-            yield Problem(
+            text = (
                 f"found {score.metric} {number(score.value)}; expected at most {number(most)}, for "
-                f"it is a {score.unit}" + (f" (reference {reference})" if reference else ""),
-                score.value,
-                f"<= {most:g}",
-                path=path,
-                line=line,
+                f"it is a {score.unit}" + (f" (reference {reference})" if reference else "")
             )
+            yield Problem(text, score.value, f"<= {most:g}", path=path, line=line)
         elif _SCALE / _NEAR <= apart <= _SCALE * _NEAR:
             much = "100 times" if ratio > 1 else "a hundredth of"
             yield Problem(
@@ -227,9 +215,7 @@ def accuracy_scale(result: Result, round: Round) -> Iterator[Problem]:
 
 
 @rule("A123", WARNING, cases={"impossible": ERROR}, needs={"derived": "text.derived"})
-def accuracy_text_consistent(
-    run: AccuracyRun, round: Round, derived: list[Derived]
-) -> Iterator[Problem]:
+def accuracy_text_consistent(run: AccuracyRun, round: Round, derived: list[Derived]) -> Problems:
     """What accuracy.txt states twice agrees: counts and their ratio, parts and their mean.
 
     Why: the script computes one from the other; where they disagree, one of them was typed.

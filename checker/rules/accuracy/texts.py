@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from checker import metrics
 from checker.model import AccuracyRun, Recomputed
 from checker.parse.accuracy_txt import AccuracyText, step_of
-from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
+from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, Problems, rule
 from checker.wording import number
 from schemas.round import Benchmark, Round
 
@@ -20,10 +19,10 @@ def _has_hash(round: Round) -> bool:
     return round.accuracy_log.hash_required
 
 
-@rule("A108", ERROR, when=_has_hash, needs={"text": "text", "lines": "text.lines"})
+@rule("A108", ERROR, when=_has_hash, needs={"lines": "text.lines"})
 def accuracy_hash_present(
     run: AccuracyRun, round: Round, text: AccuracyText, lines: int
-) -> Iterator[Problem]:
+) -> Problems:
     """accuracy.txt ends with the accuracy log's hash.
 
     Why: it binds the published, shortened log to the whole one that the submitter keeps.
@@ -31,15 +30,12 @@ def accuracy_hash_present(
     Source: submission_rules.adoc, "Truncation of accuracy logs".
     """
     if lines and not text.hashes:
-        yield Problem(
-            "found no line hash=…; expected hash= and 64 hex digits",
-            required="hash=<64 hex digits>",
-            path=text.path,
-        )
+        message = "found no line hash=…; expected hash= and 64 hex digits"
+        yield Problem(message, required="hash=<64 hex digits>", path=text.path)
 
 
 @rule("A109", ERROR, when=_has_hash, cases={"several": WARNING})
-def accuracy_hash_sound(run: AccuracyRun, round: Round, text: AccuracyText) -> Iterator[Problem]:
+def accuracy_hash_sound(run: AccuracyRun, round: Round, text: AccuracyText) -> Problems:
     """The hash is a SHA-256: 64 hexadecimal digits, and not that of an empty file.
 
     Why: any other word binds nothing.
@@ -49,20 +45,12 @@ def accuracy_hash_sound(run: AccuracyRun, round: Round, text: AccuracyText) -> I
     for value, line in text.hashes:
         shown = value[:80] or "nothing"
         if not _HEX64.match(value):
-            yield Problem(
-                f"found hash={shown}; expected 64 hex digits",
-                shown,
-                "64 hex digits",
-                path=text.path,
-                line=line,
-            )
+            message = f"found hash={shown}; expected 64 hex digits"
+            yield Problem(message, shown, "64 hex digits", path=text.path, line=line)
         elif value.lower() == _EMPTY_SHA256:
+            message = "found the hash of an empty file; expected that of mlperf_log_accuracy.json"
             yield Problem(
-                "found the hash of an empty file; expected that of mlperf_log_accuracy.json",
-                value,
-                "the SHA-256 of mlperf_log_accuracy.json",
-                path=text.path,
-                line=line,
+                message, value, "the SHA-256 of mlperf_log_accuracy.json", path=text.path, line=line
             )
     if len({value.lower() for value, _ in text.hashes}) > 1:
         yield Problem(
@@ -86,7 +74,7 @@ def accuracy_hash_sound(run: AccuracyRun, round: Round, text: AccuracyText) -> I
 )
 def accuracy_total(
     run: AccuracyRun, round: Round, totals: list[tuple[int, int]], benchmark: Benchmark, size: int
-) -> Iterator[Problem]:
+) -> Problems:
     """The number of samples that the accuracy script counted is the data set's.
 
     Why: a metric over fewer answers is a metric of a part of the data set, and one over more is of
@@ -97,13 +85,8 @@ def accuracy_total(
     total, line = totals[0]
     least = benchmark.dataset.least(run.result.scenario) or size
     if total < least or total > _ROUNDED_UP * max(size, least):
-        yield Problem(
-            f"found {total:,} evaluated answers; expected {least:,}, the samples of the data set",
-            total,
-            least,
-            path=run.text_path,
-            line=line,
-        )
+        text = f"found {total:,} evaluated answers; expected {least:,}, the samples of the data set"
+        yield Problem(text, total, least, path=run.text_path, line=line)
 
 
 _ROUNDED_UP = 1.02
@@ -113,7 +96,7 @@ _ROUNDED_UP = 1.02
 @rule("A119", ERROR, cases={"not possible": NOTE})
 def accuracy_recomputed(
     run: AccuracyRun, round: Round, recomputed: Recomputed, text: AccuracyText | None = None
-) -> Iterator[Problem]:
+) -> Problems:
     """The metric computed again from the accuracy log is the one that accuracy.txt states.
 
     Why: the target is judged by accuracy.txt, which anybody can type.
@@ -124,30 +107,21 @@ def accuracy_recomputed(
         raise NotJudged
     path = run.log_file.path if run.log_file is not None else run.path
     if recomputed.problem is not None:
+        message = f"the accuracy could not be computed again: {recomputed.problem}"
         yield Problem(
-            f"the accuracy could not be computed again: {recomputed.problem}",
-            path=path,
-            fix="give the whole log and its ground truth",
-            case="not possible",
+            message, path=path, fix="give the whole log and its ground truth", case="not possible"
         )
         return
     if recomputed.hash_agrees is False:
-        yield Problem(
-            "found a log with another SHA-256; expected the hash in accuracy.txt",
-            "another hash",
-            "the hash in accuracy.txt",
-            path=path,
-        )
+        message = "found a log with another SHA-256; expected the hash in accuracy.txt"
+        yield Problem(message, "another hash", "the hash in accuracy.txt", path=path)
     for name, value in sorted(recomputed.scores.items()):
         stated = metrics.reported(text, name, round) if text is not None else None
         if stated is None:
             continue
         room = max(0.6 * step_of(stated.text), 1e-6 * abs(value))
         if abs(stated.value - value) > room:
-            yield Problem(
-                f"found {name} {stated.text}; expected {number(value)}, computed again from the log",
-                stated.value,
-                value,
-                path=run.text_path,
-                line=stated.line,
+            message = (
+                f"found {name} {stated.text}; expected {number(value)}, computed again from the log"
             )
+            yield Problem(message, stated.value, value, path=run.text_path, line=stated.line)

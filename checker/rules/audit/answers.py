@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from checker import loadgen_keys as keys
 from checker.audit.evidence import Look, evidence
 from checker.audit.traces import Answers, ResultTrace, base_name
 from checker.model import AccuracyRun
 from checker.parse.detail import DetailLog
 from checker.parse.reading import File, Unreadable, sha256_of
-from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
+from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, rule
 from checker.rules.audit.replay import any_log, records_of
 from checker.wording import number
 from schemas.round import Round
 
 
 @rule("R131", WARNING, needs=("log_file", "text"))
-def hash_of_whole_log(run: AccuracyRun, round: Round) -> Iterator[Problem]:
+def hash_of_whole_log(run: AccuracyRun, round: Round) -> Problems:
     """The hash in accuracy.txt is that of the accuracy log, where the log is whole.
 
     Why: it binds the metric to the answers that it was computed from.
@@ -61,7 +59,7 @@ def _truncated(run: AccuracyRun) -> bool:
 
 
 @rule("R206", ERROR, needs={"file": "log_file"}, cases={"cut by hand": WARNING})
-def accuracy_records_whole(run: AccuracyRun, round: Round, file: File) -> Iterator[Problem]:
+def accuracy_records_whole(run: AccuracyRun, round: Round, file: File) -> Problems:
     """An untruncated accuracy log has exactly one record for each generated sample.
 
     Judged in accuracy mode. Before LoadGen 5.0 generated_query_count is not what was issued: there the
@@ -133,7 +131,7 @@ def _generated(run: AccuracyRun, detail: DetailLog) -> list[int]:
 
 
 @rule("R309", ERROR, needs=("field", "answers"), cases={"same test": WARNING})
-def answers_of_its_own(result: ResultTrace, round: Round) -> Iterator[Problem]:
+def answers_of_its_own(result: ResultTrace, round: Round) -> Problems:
     """A compliance test's answer log is that test's own.
 
     Why: a test logs the answers of its own run; the accuracy run's log in its place proves nothing.

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 from checker import loadgen_keys as keys
 from checker.audit import figures
 from checker.audit.evidence import evidence
-from checker.model import ComplianceRun, PerformanceRun, Result
+from checker.model import MeasuredRun, Result
 from checker.parse.detail import DetailLog
-from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
-from checker.rules.audit.found import (
-    QUOTIENT,
-    contradiction,
-    json_log,
-    measured_log,
-    whole_sets,
-)
+from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, Problems, rule
+from checker.rules.audit.found import QUOTIENT, contradiction, json_log, measured_log, whole_sets
 from checker.wording import number, quantity, rounded
 from schemas.round import Round
 
@@ -26,7 +19,7 @@ _CLOCK_NS = 5e6
 
 
 @rule("R103", ERROR, needs="detail")
-def offline_rate_by_clock(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
+def offline_rate_by_clock(run: MeasuredRun, round: Round) -> Problems:
     """Offline's rate times the time between power_begin and power_end is the number of samples.
 
     Why: the system clock measured the same run a second time, apart from the latencies.
@@ -58,7 +51,7 @@ def offline_rate_by_clock(run: PerformanceRun | ComplianceRun, round: Round) -> 
 
 
 @rule("R104", ERROR, needs="detail")
-def single_stream_by_clock(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
+def single_stream_by_clock(run: MeasuredRun, round: Round) -> Problems:
     """SingleStream's latencies and rate fit into the time between power_begin and power_end.
 
     Why: queries run one after the other, so their latencies add up to the run's time.
@@ -100,7 +93,7 @@ def single_stream_by_clock(run: PerformanceRun | ComplianceRun, round: Round) ->
 
 
 @rule("R105", ERROR, needs="detail")
-def server_by_clock(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
+def server_by_clock(run: MeasuredRun, round: Round) -> Problems:
     """Server's schedule and completion times enclose the time between power_begin and power_end.
 
     Why: the run lasts from the first query to the last answer, by the system clock too.
@@ -143,7 +136,7 @@ def server_by_clock(run: PerformanceRun | ComplianceRun, round: Round) -> Iterat
 
 
 @rule("R129", NOTE, needs="detail")
-def rate_as_scheduled(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
+def rate_as_scheduled(run: MeasuredRun, round: Round) -> Problems:
     """Server's scheduled rate is its target rate, within statistical error.
 
     Why: arrivals are random, and over n queries their rate varies by about 1 / sqrt(n).
@@ -172,7 +165,7 @@ def rate_as_scheduled(run: PerformanceRun | ComplianceRun, round: Round) -> Iter
 
 
 @rule("R130", NOTE, needs="detail")
-def clock_remarks(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
+def clock_remarks(run: MeasuredRun, round: Round) -> Problems:
     """LoadGen's own comparison of its two clocks found no drift.
 
     Why: latencies are only as good as the clock that measured them.
@@ -196,9 +189,7 @@ def clock_remarks(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator
 
 
 @rule("R134", WARNING, cases={"stretched": ERROR})
-def clocks_of_one_run(
-    run: PerformanceRun | ComplianceRun, round: Round, detail: DetailLog
-) -> Iterator[Problem]:
+def clocks_of_one_run(run: MeasuredRun, round: Round, detail: DetailLog) -> Problems:
     """The log's own clock and the wall clock measured the same time.
 
     time_ms(power_end) - time_ms(generated_query_count) - (power_end - power_begin) is -0.0005 to
@@ -237,9 +228,7 @@ def clocks_of_one_run(
 
 
 @rule("R135", ERROR, cases={"multistream": WARNING})
-def queries_fill_the_run(
-    run: PerformanceRun | ComplianceRun, round: Round, detail: DetailLog
-) -> Iterator[Problem]:
+def queries_fill_the_run(run: MeasuredRun, round: Round, detail: DetailLog) -> Problems:
     """In SingleStream and MultiStream the queries' latencies fill the run.
 
     queries x mean latency / (power_end - power_begin) is 0.92 to 1.00 in 204 SingleStream runs and
@@ -268,9 +257,7 @@ def queries_fill_the_run(
             required=figure.low,
             case=None if single else "multistream",
             evidence=look.evidence(
-                figure.formula,
-                "high",
-                **{"power_end - power_begin, s": run.lasted},
+                figure.formula, "high", **{"power_end - power_begin, s": run.lasted}
             ),
         )
 
@@ -278,7 +265,7 @@ def queries_fill_the_run(
 @rule("R138", WARNING, needs={"measured": "performance.detail", "accuracy": "accuracy.detail"})
 def accuracy_run_as_stopwatch(
     result: Result, round: Round, measured: DetailLog, accuracy: DetailLog
-) -> Iterator[Problem]:
+) -> Problems:
     """The accuracy run's last loaded set takes as long as the performance run's latencies say.
 
     interval / (queries x mean latency of the performance run) is 0.92 to 1.09 where the queries take
@@ -307,11 +294,7 @@ def accuracy_run_as_stopwatch(
             evidence=evidence(
                 figure.formula,
                 "moderate",
-                {
-                    "seconds": found.seconds,
-                    "queries": found.queries,
-                    keys.LATENCY.mean: found.mean,
-                },
+                {"seconds": found.seconds, "queries": found.queries, keys.LATENCY.mean: found.mean},
                 {keys.POWER_END: end.line, keys.LOADED_SET: loaded.line},
             ),
         )

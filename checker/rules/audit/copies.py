@@ -7,11 +7,9 @@ copy of the submitted run) names in the same audit is left to them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from checker.audit.copies import CopiedRuns, Relation
 from checker.audit.evidence import Confidence, evidence, moment
-from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
+from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, rule
 from checker.wording import number, quantity
 from schemas.round import Round
 
@@ -21,7 +19,7 @@ _FAR = 20
 """Most logs that one finding names."""
 
 
-def _problems(copied: CopiedRuns, relation: Relation, what: str, formula: str) -> Iterator[Problem]:
+def _problems(copied: CopiedRuns, relation: Relation, what: str, formula: str) -> Problems:
     if copied.relation != relation:
         raise NotJudged
     genuine, first, other = copied.genuine, copied.runs[0], copied.runs[1]
@@ -80,7 +78,7 @@ def _evidence(copied: CopiedRuns, formula: str, confidence: Confidence) -> dict[
 
 
 @rule("R301", ERROR, cases=_CASES)
-def log_of_its_own(copied: CopiedRuns, round: Round) -> Iterator[Problem]:
+def log_of_its_own(copied: CopiedRuns, round: Round) -> Problems:
     """No two runs have the same log, except where the rules allow a shared one.
 
     Why: two runs never have the same times to the nanosecond. One run may be used for both accuracy
@@ -92,7 +90,7 @@ def log_of_its_own(copied: CopiedRuns, round: Round) -> Iterator[Problem]:
 
 
 @rule("R302", ERROR)
-def measurement_of_its_own(copied: CopiedRuns, round: Round) -> Iterator[Problem]:
+def measurement_of_its_own(copied: CopiedRuns, round: Round) -> Problems:
     """No two logs of different bytes state the same mean, longest latency and query count.
 
     Why: the three never meet by chance; two such logs are one log and a changed copy.
@@ -108,7 +106,7 @@ def measurement_of_its_own(copied: CopiedRuns, round: Round) -> Iterator[Problem
 
 
 @rule("R303", ERROR)
-def content_of_its_own(copied: CopiedRuns, round: Round) -> Iterator[Problem]:
+def content_of_its_own(copied: CopiedRuns, round: Round) -> Problems:
     """No two logs have the same content apart from dates, times and process ids.
 
     Why: two runs never measure the same; such a pair is one log and a copy under another date.
@@ -124,7 +122,7 @@ def content_of_its_own(copied: CopiedRuns, round: Round) -> Iterator[Problem]:
 
 
 @rule("R307", ERROR, cases=_CASES)
-def process_of_its_own(copied: CopiedRuns, round: Round) -> Iterator[Problem]:
+def process_of_its_own(copied: CopiedRuns, round: Round) -> Problems:
     """No two runs were made by the same process at the same millisecond.
 
     Why: a process runs one test at a time on one machine, whatever its log says of the results.
@@ -140,7 +138,7 @@ def process_of_its_own(copied: CopiedRuns, round: Round) -> Iterator[Problem]:
 
 
 @rule("R308", ERROR)
-def latencies_of_its_own(copied: CopiedRuns, round: Round) -> Iterator[Problem]:
+def latencies_of_its_own(copied: CopiedRuns, round: Round) -> Problems:
     """No run's latency figures are another run's times one factor.
 
     The natural logarithms of the ratios of mean, greatest and six percentile latencies differ by

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 from checker import loadgen_keys as keys
 from checker.audit.evidence import PERCENTS, Look
@@ -14,12 +13,9 @@ from checker.early_stopping import (
     parse,
     server_met,
 )
-from checker.model import ComplianceRun, PerformanceRun
-from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
-from checker.rules.audit.found import (
-    contradiction,
-    measured_log,
-)
+from checker.model import MeasuredRun
+from checker.rule import ERROR, WARNING, NotJudged, Problems, rule
+from checker.rules.audit.found import contradiction, measured_log
 from checker.wording import milliseconds, number
 from schemas.round import Round
 
@@ -36,7 +32,7 @@ def _early_stopping(look: Look) -> tuple[int, float]:
 
 
 @rule("R107", ERROR, needs="detail")
-def early_stopping_text(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
+def early_stopping_text(run: MeasuredRun, round: Round) -> Problems:
     """LoadGen's early-stopping text agrees with the number of queries and the logged estimates.
 
     Why: how many of the slowest queries may be left out is a number of the binomial distribution.
@@ -84,7 +80,7 @@ def early_stopping_text(run: PerformanceRun | ComplianceRun, round: Round) -> It
 
 
 @rule("R108", ERROR, needs="detail")
-def early_stopping_estimate(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
+def early_stopping_estimate(run: MeasuredRun, round: Round) -> Problems:
     """An early-stopping estimate lies between the two logged percentiles that enclose its rank.
 
     Why: it is one of the sorted latencies, and its rank is known.
@@ -141,7 +137,7 @@ def early_stopping_estimate(run: PerformanceRun | ComplianceRun, round: Round) -
 
 
 @rule("R109", ERROR, needs="detail")
-def early_stopping_server(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
+def early_stopping_server(run: MeasuredRun, round: Round) -> Problems:
     """Server's early stopping, the queries over the latency limit and the percentiles agree.
 
     Why: three records state how many queries were too slow, and must agree.
@@ -202,7 +198,7 @@ def early_stopping_server(run: PerformanceRun | ComplianceRun, round: Round) -> 
 
 
 @rule("R110", WARNING, needs="detail")
-def early_stopping_second(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
+def early_stopping_second(run: MeasuredRun, round: Round) -> Problems:
     """SingleStream's 99th percentile estimate is 0 exactly when there are under 662 queries.
 
     Why: LoadGen makes no estimate below that count, and always makes one from there on.

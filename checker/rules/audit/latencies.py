@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
 
 from checker import loadgen_keys as keys
 from checker.audit import figures
 from checker.audit.evidence import PERCENTS, counted
-from checker.model import ComplianceRun, PerformanceRun
+from checker.model import MeasuredRun
 from checker.parse.detail import DetailLog
-from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
-from checker.rules.audit.found import (
-    contradiction,
-    measured_log,
-)
+from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, rule
+from checker.rules.audit.found import contradiction, measured_log
 from checker.wording import milliseconds, number, quantity
 from schemas.round import Round
 
@@ -23,9 +19,7 @@ _WRAP = 2**64
 
 
 @rule("R124", ERROR, needs="detail")
-def first_token_within_latency(
-    run: PerformanceRun | ComplianceRun, round: Round
-) -> Iterator[Problem]:
+def first_token_within_latency(run: MeasuredRun, round: Round) -> Problems:
     """A percentile of the time to first token is not above that of the whole latency.
 
     Why: the first token of an answer comes before its last.
@@ -54,7 +48,7 @@ _SHARES = (0.5, 0.4, 0.05, 0.02, 0.02, 0.009, 0.001)
 
 
 @rule("R125", ERROR, needs="detail")
-def mean_within_percentiles(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
+def mean_within_percentiles(run: MeasuredRun, round: Round) -> Problems:
     """The mean latency lies within the bounds that its percentiles leave.
 
     Why: the percentiles say how many latencies lie between which bounds, and so bound the mean.
@@ -106,9 +100,7 @@ def _wrapped_into(mean: float, low: float, high: float, n: int) -> bool:
 
 
 @rule("R136", WARNING, cases={"far": ERROR})
-def overlatency_fits_tail(
-    run: PerformanceRun | ComplianceRun, round: Round, detail: DetailLog
-) -> Iterator[Problem]:
+def overlatency_fits_tail(run: MeasuredRun, round: Round, detail: DetailLog) -> Problems:
     """The share of queries over the latency limit lies where the tail between p99 and p99.9 puts it.
 
     log10 of (share found / share expected) is -0.59 to 0.09 in 62 Server runs of v0.5 to v6.1 whose
@@ -146,9 +138,7 @@ def overlatency_fits_tail(
 
 
 @rule("R137", WARNING)
-def percentiles_in_proportion(
-    run: PerformanceRun | ComplianceRun, round: Round, detail: DetailLog
-) -> Iterator[Problem]:
+def percentiles_in_proportion(run: MeasuredRun, round: Round, detail: DetailLog) -> Problems:
     """The step from p97 to p99 is in proportion to the step from p95 to p97.
 
     (p99 - p97) / (p97 - p95) is 0.10 to 62 in 585 runs of 1,000 and more queries of v0.5 to v6.1.

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 from checker import loadgen_keys as keys
 from checker.audit.evidence import evidence, moment
 from checker.audit.lines import KNOWN_LINES
 from checker.audit.traces import Field, RunTrace
-from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
-from checker.rules.audit.found import (
-    HOUR,
-    utc,
-)
+from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, Problems, rule
+from checker.rules.audit.found import HOUR, utc
 from checker.wording import quantity, shown
 from schemas import round_names
 from schemas.load import load_round
@@ -35,7 +31,7 @@ def _also(runs: list[RunTrace]) -> str:
 
 
 @rule("R116", WARNING)
-def same_sources(run: RunTrace, round: Round, field: Field) -> Iterator[Problem]:
+def same_sources(run: RunTrace, round: Round, field: Field) -> Problems:
     """The run was made with the LoadGen sources and the order mode of the performance run.
 
     One finding for a system and a kind of run.
@@ -121,7 +117,7 @@ _DAY_S = 86_400.0
 
 
 @rule("R117", WARNING, cases={"after publication": ERROR})
-def date_in_round(run: RunTrace, round: Round, field: Field) -> Iterator[Problem]:
+def date_in_round(run: RunTrace, round: Round, field: Field) -> Problems:
     """The run's date lies between the round before and the publication of its own.
 
     One finding for a system and a kind of run. No run of 14 rounds is dated after its publication.
@@ -172,7 +168,7 @@ _ZONES_S = 14 * HOUR
 
 
 @rule("R118", WARNING)
-def run_after_build(run: RunTrace, round: Round, field: Field) -> Iterator[Problem]:
+def run_after_build(run: RunTrace, round: Round, field: Field) -> Problems:
     """The run is not older than the LoadGen it was made with.
 
     One finding for a system and a kind of run: it is mostly the clock of a system.
@@ -210,7 +206,7 @@ def run_after_build(run: RunTrace, round: Round, field: Field) -> Iterator[Probl
 
 
 @rule("R119", WARNING, cases={"one build": ERROR})
-def build_after_commit(run: RunTrace, round: Round, field: Field) -> Iterator[Problem]:
+def build_after_commit(run: RunTrace, round: Round, field: Field) -> Problems:
     """LoadGen was not built before the commit it says it was built from.
 
     One finding for a system and a kind of run: it is mostly the clock of the machine that built it.
@@ -267,7 +263,7 @@ _SOURCE_ROOM = 3
 
 
 @rule("R305", ERROR)
-def source_lines_agree(run: RunTrace, round: Round, field: Field) -> Iterator[Problem]:
+def source_lines_agree(run: RunTrace, round: Round, field: Field) -> Problems:
     """A record comes from the source line from which all logs of the same LoadGen sources write it.
 
     Why: one source file writes a key in one place; another line number means another source than
@@ -315,7 +311,7 @@ def source_lines_agree(run: RunTrace, round: Round, field: Field) -> Iterator[Pr
 
 
 @rule("R306", NOTE)
-def sources_of_several(run: RunTrace, round: Round, field: Field) -> Iterator[Problem]:
+def sources_of_several(run: RunTrace, round: Round, field: Field) -> Problems:
     """LoadGen's core sources are those that other submitters of the round used too.
 
     Why: sources that only one submitter has are worth a comparison with the official ones.

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from checker.audit import figures
 from checker.audit.evidence import evidence, moment
 from checker.model import Result
 from checker.parse.documents import Document
 from checker.parse.power import Message, PowerLogs, seconds_of
-from checker.rule import ERROR, NotJudged, Problem, rule
+from checker.rule import ERROR, NotJudged, Problem, Problems, rule
 from checker.wording import pair
 from schemas.round import Round
 
@@ -17,9 +15,7 @@ _NEAR = 1e-3
 
 
 @rule("R139", ERROR, needs={"server": "performance.power.server", "ranging": "ranging.power"})
-def ranges_as_read(
-    result: Result, round: Round, server: Document, ranging: object
-) -> Iterator[Problem]:
+def ranges_as_read(result: Result, round: Round, server: Document, ranging: object) -> Problems:
     """The meter's ranges follow from the readings of the ranging run.
 
     The volts are the greatest reading, the amperes 1 or 1.1 times the greatest. Equal to six digits in
@@ -61,7 +57,7 @@ _AFTER_S = 900.0
 @rule("R140", ERROR, needs={"logs": "performance.power", "messages": "performance.power.ptd"})
 def messages_of_the_run(
     result: Result, round: Round, logs: PowerLogs, messages: list[Message]
-) -> Iterator[Problem]:
+) -> Problems:
     """PTDaemon's messages begin before the run and end within 15 minutes after it.
 
     The last message is 12 to 74 s after the run, the first 11 minutes and more before it, in all 36

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from checker import loadgen_keys as keys
 from checker.audit.evidence import Look, evidence
-from checker.model import AccuracyRun, ComplianceRun, PerformanceRun
+from checker.model import LoggedRun
 from checker.parse.detail import DetailLog, Entry
 from checker.parse.power import seconds_of
-from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
-from checker.rules.audit.found import (
-    HOUR,
-    dated,
-    json_log,
-)
+from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, rule
+from checker.rules.audit.found import HOUR, dated, json_log
 from checker.wording import pair
 from schemas.round import Round
 
@@ -24,9 +18,7 @@ def _in_order(detail: DetailLog) -> list[Entry]:
 
 
 @rule("R121", ERROR, needs="detail")
-def one_process(
-    run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
-) -> Iterator[Problem]:
+def one_process(run: LoggedRun, round: Round) -> Problems:
     """Every record of a log was written by one process.
 
     Why: a run is one process; two process ids mean that logs were joined or lines changed.
@@ -61,9 +53,7 @@ def one_process(
 
 
 @rule("R122", ERROR, needs="detail")
-def threads_of_one_process(
-    run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
-) -> Iterator[Problem]:
+def threads_of_one_process(run: LoggedRun, round: Round) -> Problems:
     """Every thread of a log belongs to one process.
 
     Why: a thread id belongs to one process at a time; the same id under two processes means that
@@ -96,9 +86,7 @@ def threads_of_one_process(
 
 
 @rule("R123", ERROR, needs="detail")
-def time_rises(
-    run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
-) -> Iterator[Problem]:
+def time_rises(run: LoggedRun, round: Round) -> Problems:
     """The records of one thread are in the order of their times.
 
     Not judged: the sets that an accuracy run loads while it still answers the one before.
@@ -138,9 +126,7 @@ def time_rises(
 
 
 @rule("R120", WARNING, needs="detail", cases={"apart": ERROR})
-def log_clocks_agree(
-    run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
-) -> Iterator[Problem]:
+def log_clocks_agree(run: LoggedRun, round: Round) -> Problems:
     """The three clocks of a log agree: date of the test, power interval and time_ms.
 
     Within -1.01 to 1.6 s in 1,500 performance and compliance runs of v1.0 to v6.1, up to 54 s in accuracy

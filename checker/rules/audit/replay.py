@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from checker.audit.evidence import Look, evidence, near
-from checker.model import AccuracyRun, ComplianceRun, ComplianceTest, PerformanceRun, Run
+from checker.model import ComplianceTest, LoggedRun, MeasuredRun, PerformanceRun, Run
 from checker.parse.detail import DetailLog
 from checker.parse.reading import File
-from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
+from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, Problems, rule
 from checker.wording import number, pair, shown
 from schemas.round import Round
 
@@ -33,9 +32,7 @@ def any_log(run: Run) -> DetailLog:
 
 
 @rule("R201", ERROR, needs="detail")
-def loaded_set_replayed(
-    run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
-) -> Iterator[Problem]:
+def loaded_set_replayed(run: LoggedRun, round: Round) -> Problems:
     """The loaded samples are those drawn from the QSL seed, in the same order.
 
     Why: LoadGen shuffles the data set with the announced seed; the same seed gives the same set.
@@ -75,9 +72,7 @@ def loaded_set_replayed(
 
 
 @rule("R202", ERROR, needs="detail", cases={"not replayed": NOTE})
-def schedule_replayed(
-    run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
-) -> Iterator[Problem]:
+def schedule_replayed(run: LoggedRun, round: Round) -> Problems:
     """The number of generated queries and the length of their schedule follow from the settings.
 
     Why: LoadGen generates all queries before the run from target rate, duration and schedule seed.
@@ -130,9 +125,7 @@ def schedule_replayed(
 
 
 @rule("R203", ERROR, needs="detail")
-def query_order_replayed(
-    run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
-) -> Iterator[Problem]:
+def query_order_replayed(run: LoggedRun, round: Round) -> Problems:
     """The samples in the accuracy log are those drawn from the seed, in the same order.
 
     Why: LoadGen draws the sample of every query from the announced seed.
@@ -190,7 +183,7 @@ def records_of(run: Run) -> Records:
 
 
 @rule("R204", ERROR, needs="detail")
-def sampling_replayed(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
+def sampling_replayed(run: MeasuredRun, round: Round) -> Problems:
     """A performance run logged the answers that the sampling seed picks, and no others.
 
     Why: compliance tests compare answers that an announced seed picks, so that nobody can choose them.
@@ -237,7 +230,7 @@ def sampling_replayed(run: PerformanceRun | ComplianceRun, round: Round) -> Iter
 
 
 @rule("R205", ERROR, needs="detail")
-def scheduled_rate_replayed(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
+def scheduled_rate_replayed(run: MeasuredRun, round: Round) -> Problems:
     """Server's scheduled rate is that of its own schedule: queries over the last one's due time.
 
     Why: the due time of the last query is known from the seed, and with it the published rate.
@@ -322,7 +315,7 @@ def _last_due(replay: Replay, count: int) -> tuple[float, float]:
 )
 def token_test_order_replayed(
     test: ComplianceTest, round: Round, file: File, main: PerformanceRun
-) -> Iterator[Problem]:
+) -> Problems:
     """The samples that TEST06 logged are the first that the seeds give for its scenario.
 
     The submitted run's loaded set, and seq_id 0, 1, 2 … as the sample index seed draws them, in order

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator
 
 from checker.audit.evidence import evidence, moment
 from checker.audit.traces import Field, ResultTrace, RunTrace
-from checker.rule import NOTE, WARNING, NotJudged, Problem, rule
+from checker.rule import NOTE, WARNING, NotJudged, Problem, Problems, rule
 from checker.wording import listed, milliseconds, number, pair
 from schemas.round import Round
 
@@ -19,7 +18,7 @@ _OVERLAP_S = 30.0
 
 
 @rule("R304", NOTE)
-def runs_one_after_another(run: RunTrace, round: Round, field: Field) -> Iterator[Problem]:
+def runs_one_after_another(run: RunTrace, round: Round, field: Field) -> Problems:
     """Runs of one system do not overlap in time by more than 30 s.
 
     Why: a system that runs two tests at once does not give either all of its performance. There are
@@ -75,7 +74,7 @@ def _result(field: Field, trace: ResultTrace, scenario: str) -> list[ResultTrace
 
 
 @rule("R311", WARNING)
-def server_below_offline(result: ResultTrace, round: Round, field: Field) -> Iterator[Problem]:
+def server_below_offline(result: ResultTrace, round: Round, field: Field) -> Problems:
     """Server's throughput is at most 1.05 times Offline's.
 
     Why: Offline may order and batch everything; with arrivals and latency bounds no system is
@@ -120,7 +119,7 @@ def server_below_offline(result: ResultTrace, round: Round, field: Field) -> Ite
 
 
 @rule("R312", NOTE)
-def per_accelerator_as_others(result: ResultTrace, round: Round, field: Field) -> Iterator[Problem]:
+def per_accelerator_as_others(result: ResultTrace, round: Round, field: Field) -> Problems:
     """The result per accelerator is near that of other submitters with the same accelerator.
 
     The narrowest of five groups with three submitters: the same accelerator, count and precision; the
@@ -170,7 +169,7 @@ def per_accelerator_as_others(result: ResultTrace, round: Round, field: Field) -
 
 
 @rule("R313", NOTE)
-def description_of_its_own(result: ResultTrace, round: Round, field: Field) -> Iterator[Problem]:
+def description_of_its_own(result: ResultTrace, round: Round, field: Field) -> Problems:
     """Two systems have two descriptions.
 
     Why: one description under two systems, or two submitters, is one machine named twice, or a
@@ -210,7 +209,7 @@ def description_of_its_own(result: ResultTrace, round: Round, field: Field) -> I
 
 
 @rule("R314", NOTE)
-def multi_over_single(result: ResultTrace, round: Round, field: Field) -> Iterator[Problem]:
+def multi_over_single(result: ResultTrace, round: Round, field: Field) -> Problems:
     """MultiStream's 99th percentile is 1 to 8.5 times SingleStream's.
 
     Why: eight samples take at least as long as one, and at most as long as eight in a row.
@@ -247,7 +246,7 @@ def multi_over_single(result: ResultTrace, round: Round, field: Field) -> Iterat
 
 
 @rule("R321", NOTE, cases={"far": WARNING})
-def moved_since(result: ResultTrace, round: Round, field: Field) -> Iterator[Problem]:
+def moved_since(result: ResultTrace, round: Round, field: Field) -> Problems:
     """How far a result moved since the earlier round's report.
 
     Why: one system's result changes with its software, by a few percent as a rule; the very same

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 from checker import loadgen_keys as keys
 from checker.audit.evidence import counted, evidence
 from checker.consistency import same_value
-from checker.early_stopping import (
-    parse,
-)
-from checker.model import AccuracyRun, ComplianceRun, PerformanceRun, Run
-from checker.rule import ERROR, NotJudged, Problem, rule
-from checker.rules.audit.found import (
-    QUOTIENT,
-    as_words,
-    json_log,
-    measured_log,
-    whole_sets,
-)
+from checker.early_stopping import parse
+from checker.model import LoggedRun, MeasuredRun, Run
+from checker.rule import ERROR, NotJudged, Problem, Problems, rule
+from checker.rules.audit.found import QUOTIENT, as_words, json_log, measured_log, whole_sets
 from checker.wording import number, pair, quantity
 from schemas.round import Round
 
 
 @rule("R126", ERROR, needs=("detail", "summary"))
-def summary_remainder(
-    run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
-) -> Iterator[Problem]:
+def summary_remainder(run: LoggedRun, round: Round) -> Problems:
     """Headline, estimates and error count in the summary match the detail log.
 
     Why: LoadGen writes both from the same numbers; a difference means one is edited or of another
@@ -107,7 +96,7 @@ def _differs(
 
 
 @rule("R127", ERROR, needs=("detail", "summary"))
-def summary_alone(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
+def summary_alone(run: MeasuredRun, round: Round) -> Problems:
     """The numbers in the summary agree with each other.
 
     Why: the rate of a run determines its latencies, in the summary as in the detail log.

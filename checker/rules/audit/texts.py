@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from checker.audit.evidence import evidence
 from checker.audit.traces import Field, Named, ResultTrace, base_name
 from checker.discover import canonical_scenario
-from checker.rule import ERROR, Problem, rule
+from checker.rule import ERROR, Problem, Problems, rule
 from schemas.names import benchmark_name
 from schemas.round import Round
 
 
 @rule("R317", ERROR, needs=("field", "named"))
-def verified_its_own_runs(result: ResultTrace, round: Round) -> Iterator[Problem]:
+def verified_its_own_runs(result: ResultTrace, round: Round) -> Problems:
     """The paths in a test's verification text are those of the result's own runs.
 
     The last folder of a path that is a scenario's name, the folder before it where it is a

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from checker import loadgen_keys as keys
 from checker.audit import figures
 from checker.audit.evidence import evidence
 from checker.audit.traces import ResultTrace
 from checker.consistency import exact_tokens_per_sample
-from checker.model import ComplianceRun, PerformanceRun, Result
+from checker.model import MeasuredRun, Result
 from checker.parse.detail import DetailLog
-from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
-from checker.rules.audit.found import (
-    QUOTIENT,
-    measured_log,
-)
+from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, rule
+from checker.rules.audit.found import QUOTIENT, measured_log
 from checker.wording import number, quantity
 from schemas.round import Round
 
 
 @rule("R128", WARNING, needs="accuracy.text")
-def tokens_per_sample(result: Result, round: Round) -> Iterator[Problem]:
+def tokens_per_sample(result: Result, round: Round) -> Problems:
     """The performance run gave as many tokens per sample as the accuracy run.
 
     Why: shorter answers are faster; both runs must be made with the same output lengths.
@@ -71,9 +66,7 @@ def tokens_per_sample(result: Result, round: Round) -> Iterator[Problem]:
 
 
 @rule("R132", WARNING, cases={"impossible": ERROR})
-def token_times_add_up(
-    run: PerformanceRun | ComplianceRun, round: Round, detail: DetailLog
-) -> Iterator[Problem]:
+def token_times_add_up(run: MeasuredRun, round: Round, detail: DetailLog) -> Problems:
     """Mean latency is mean time to first token plus the mean time of the other tokens.
 
     (mean latency - mean TTFT) / (mean TPOT x (tokens per sample - 1)) is 0.96 to 1.01 in 85 runs of
@@ -99,17 +92,13 @@ def token_times_add_up(
             required=[figure.low, figure.high],
             case=None if 0.8 <= ratio <= 1.1 else "impossible",
             evidence=look.evidence(
-                figure.formula,
-                "moderate",
-                tokens_per_sample=exact_tokens_per_sample(detail),
+                figure.formula, "moderate", tokens_per_sample=exact_tokens_per_sample(detail)
             ),
         )
 
 
 @rule("R133", ERROR)
-def token_throughput_follows(
-    run: PerformanceRun | ComplianceRun, round: Round, detail: DetailLog
-) -> Iterator[Problem]:
+def token_throughput_follows(run: MeasuredRun, round: Round, detail: DetailLog) -> Problems:
     """Token throughput is tokens per sample over mean latency.
 
     Equal to 1e-4, the six digits that LoadGen prints, in all 123 Server runs of v4.1 to v6.1.
@@ -144,7 +133,7 @@ _TOKENS_APART = 1.05
 
 
 @rule("R316", ERROR, needs=("field", "tokens"))
-def tokens_as_in_other_scenarios(result: ResultTrace, round: Round) -> Iterator[Problem]:
+def tokens_as_in_other_scenarios(result: ResultTrace, round: Round) -> Problems:
     """A system's runs of one benchmark give as many tokens per sample in every scenario.
 
     Within 3.7 % in all closed systems of v4.1 to v6.1 that have several scenarios.

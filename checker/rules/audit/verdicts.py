@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 
 from checker.audit.evidence import Look, evidence, near
 from checker.compliance.audit import audit_config_read
-from checker.model import AccuracyRun, ComplianceRun, PerformanceRun, Run
-from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
+from checker.model import AccuracyRun, LoggedRun, MeasuredRun, PerformanceRun, Run
+from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, rule
 from checker.rules.audit.found import (
     QUOTIENT,
     REL,
@@ -23,7 +22,7 @@ from schemas.round import Round
 
 
 @rule("R101", ERROR, needs="detail")
-def min_queries_follow(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
+def min_queries_follow(run: MeasuredRun, round: Round) -> Problems:
     """Whether the minimum of queries was met follows from the counts in the log.
 
     Why: LoadGen computes the verdict from the counts; where they disagree, one was changed.
@@ -52,7 +51,7 @@ def min_queries_follow(run: PerformanceRun | ComplianceRun, round: Round) -> Ite
 
 
 @rule("R102", ERROR, needs="detail", cases={"multistream": ERROR})
-def min_duration_follows(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
+def min_duration_follows(run: MeasuredRun, round: Round) -> Problems:
     """Whether the minimum duration was met follows from the rates or latencies in the log.
 
     Why: LoadGen computes the verdict from the times; where they disagree, one was changed.
@@ -101,7 +100,7 @@ def min_duration_follows(run: PerformanceRun | ComplianceRun, round: Round) -> I
 
 
 @rule("R106", ERROR, needs="detail")
-def constraints_follow(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
+def constraints_follow(run: MeasuredRun, round: Round) -> Problems:
     """Whether Server's latency constraint was met follows from the percentiles in the log.
 
     Why: LoadGen computes the verdict from them; where they disagree, one was changed.
@@ -145,9 +144,7 @@ _DERIVED = {"target_qps", "min_query_count", "target_duration_ms", "samples_per_
 
 
 @rule("R111", ERROR, needs="detail")
-def settings_as_requested(
-    run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
-) -> Iterator[Problem]:
+def settings_as_requested(run: LoggedRun, round: Round) -> Problems:
     """A setting that LoadGen only copies has the same value as requested.
 
     Why: LoadGen copies it; a difference means that one of the two lines was changed.
@@ -181,7 +178,7 @@ def settings_as_requested(
     yield from _server_rate(run, look)
 
 
-def _server_rate(run: Run, look: Look) -> Iterator[Problem]:
+def _server_rate(run: Run, look: Look) -> Problems:
     if run.scenario != "Server":
         return
     used, asked = look.number("effective_target_qps"), look.number("requested_server_target_qps")
@@ -192,9 +189,7 @@ def _server_rate(run: Run, look: Look) -> Iterator[Problem]:
 
 
 @rule("R112", ERROR, needs="detail", cases={"multistream": ERROR})
-def target_duration_follows(
-    run: PerformanceRun | ComplianceRun | AccuracyRun, round: Round
-) -> Iterator[Problem]:
+def target_duration_follows(run: LoggedRun, round: Round) -> Problems:
     """The target duration is the minimum duration, and 0 in Offline.
 
     Why: LoadGen takes both from one setting; a difference means that a line was changed.
@@ -222,7 +217,7 @@ def target_duration_follows(
 
 
 @rule("R113", ERROR, needs="detail")
-def offline_samples_follow(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
+def offline_samples_follow(run: MeasuredRun, round: Round) -> Problems:
     """Offline's number of samples follows from expected rate, duration and minimum query count.
 
     Why: LoadGen computes it from them; where they disagree, one was changed.
@@ -256,7 +251,7 @@ def offline_samples_follow(run: PerformanceRun | ComplianceRun, round: Round) ->
 
 
 @rule("R114", ERROR, needs="detail")
-def offline_padding_follows(run: PerformanceRun | ComplianceRun, round: Round) -> Iterator[Problem]:
+def offline_padding_follows(run: MeasuredRun, round: Round) -> Problems:
     """Offline generated the samples it was set to, rounded up to whole sets with equal issue.
 
     Why: with equal issue every loaded sample is issued equally often.
@@ -286,7 +281,7 @@ def offline_padding_follows(run: PerformanceRun | ComplianceRun, round: Round) -
 
 
 @rule("R115", WARNING, needs="detail")
-def no_audit_config(run: PerformanceRun | AccuracyRun, round: Round) -> Iterator[Problem]:
+def no_audit_config(run: PerformanceRun | AccuracyRun, round: Round) -> Problems:
     """LoadGen found no audit.config when the submitted run was made.
 
     Why: audit.config is a compliance test's: with it the run is that test.

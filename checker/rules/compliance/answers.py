@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import msgspec
 
 from checker.compliance import test01, test06, test07
@@ -13,7 +11,7 @@ from checker.compliance.evidence import Evidence
 from checker.compliance.tokens import Tokens
 from checker.model import ComplianceTest
 from checker.parse.reading import File
-from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
+from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, Problems, rule
 from checker.rules.compliance.scope import JUDGED, has_tests, only, problems
 from checker.wording import quantity
 from schemas.round import Round
@@ -22,7 +20,7 @@ from schemas.round import Round
 @rule("C109", ERROR, divisions=JUDGED, when=has_tests)
 def test06_answers(
     test: ComplianceTest, round: Round, tokens: Tokens, evidence: Evidence
-) -> Iterator[Problem]:
+) -> Problems:
     """TEST06: first tokens, ends and lengths of the logged answers are right.
 
     Why: the text can be written by hand; the answers themselves show whether it is true.
@@ -35,9 +33,7 @@ def test06_answers(
 
 
 @rule("C125", ERROR, divisions=JUDGED, when=has_tests, cases={"cut": WARNING, "fallback": NOTE})
-def test_answers_equal(
-    test: ComplianceTest, round: Round, answers: Comparison
-) -> Iterator[Problem]:
+def test_answers_equal(test: ComplianceTest, round: Round, answers: Comparison) -> Problems:
     """The logged answers of the test are those of the accuracy run.
 
     Why: the text can be written by hand; the answers themselves show whether it is true.
@@ -58,7 +54,7 @@ _EMPTY_LIST = 16
 @rule("C126", ERROR, divisions=JUDGED, when=has_tests, cases={"empty-list": ERROR})
 def test_answers_logged(
     test: ComplianceTest, round: Round, accuracy_log: File, evidence: Evidence
-) -> Iterator[Problem]:
+) -> Problems:
     """The test's log holds answers.
 
     Why: LoadGen logs answers in performance mode only with audit.config; without them nothing was
@@ -92,9 +88,7 @@ def test_answers_logged(
 
 
 @rule("C127", WARNING, divisions=JUDGED, when=has_tests)
-def test_answers_consistent(
-    test: ComplianceTest, round: Round, answers: Comparison
-) -> Iterator[Problem]:
+def test_answers_consistent(test: ComplianceTest, round: Round, answers: Comparison) -> Problems:
     """One sample has one answer in the test's log, and one in the accuracy run's.
 
     Why: several answers to one question show a system that does not answer the same twice.
@@ -106,20 +100,17 @@ def test_answers_consistent(
         (answers.reference_contradictions, "the accuracy run"),
     ):
         if count:
-            yield Problem(
+            text = (
                 f"found {quantity(count, 'repeated sample')} with another answer than before in {where}; "
-                "expected none",
-                found=count,
-                required=0,
-                path=test.log_path,
-                count=count,
+                "expected none"
             )
+            yield Problem(text, found=count, required=0, path=test.log_path, count=count)
 
 
 @rule(
     "C130", ERROR, divisions=JUDGED, when=has_tests, cases={"stated": WARNING, "sampled": WARNING}
 )
-def whole_set_answered(test: ComplianceTest, round: Round, evidence: Evidence) -> Iterator[Problem]:
+def whole_set_answered(test: ComplianceTest, round: Round, evidence: Evidence) -> Problems:
     """TEST06, TEST07 and TEST09 answered all the samples that the test requires.
 
     Why: drawn with replacement, a run answers only some of the samples, some of them twice.

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from checker.model import ComplianceTest, Result
 from checker.parse.verify import Verification
-from checker.rule import ERROR, NOTE, NotJudged, Problem, rule
+from checker.rule import ERROR, NOTE, NotJudged, Problem, Problems, rule
 from checker.rules.compliance.scope import JUDGED, has_tests
 from schemas.round import Round, Scenario
 
 
 @rule("C101", ERROR, divisions=JUDGED, when=has_tests, needs={"limits": "rules"})
-def compliance_tests_present(result: Result, round: Round, limits: Scenario) -> Iterator[Problem]:
+def compliance_tests_present(result: Result, round: Round, limits: Scenario) -> Problems:
     """Every compliance test that the round requires for this benchmark and scenario is there.
 
     Why: the tests show that the measured system answers as in the accuracy run and caches nothing.
@@ -26,16 +24,12 @@ def compliance_tests_present(result: Result, round: Round, limits: Scenario) -> 
     for name in limits.compliance:
         if name not in result.tests:
             there = ", ".join(sorted(result.tests)) or "no compliance test"
-            yield Problem(
-                f"found {there}; expected {name} for {result.name} {result.scenario}",
-                found=sorted(result.tests),
-                required=name,
-                path=f"{base}/{name}",
-            )
+            text = f"found {there}; expected {name} for {result.name} {result.scenario}"
+            yield Problem(text, found=sorted(result.tests), required=name, path=f"{base}/{name}")
 
 
 @rule("C102", ERROR, divisions=JUDGED, when=has_tests, needs="is_required")
-def compliance_files_present(test: ComplianceTest, round: Round) -> Iterator[Problem]:
+def compliance_files_present(test: ComplianceTest, round: Round) -> Problems:
     """A compliance test's folder holds the files that the round requires.
 
     Why: without its logs and texts nobody can see that the test passed.
@@ -49,17 +43,12 @@ def compliance_files_present(test: ComplianceTest, round: Round) -> Iterator[Pro
         if here is None or file_name not in here.files:
             if "/" not in name and name in test.verifications:
                 continue
-            yield Problem(
-                f"found no {name}; expected it in {test.name}",
-                required=name,
-                path=f"{test.path}/{name}",
-            )
+            text = f"found no {name}; expected it in {test.name}"
+            yield Problem(text, required=name, path=f"{test.path}/{name}")
 
 
 @rule("C103", NOTE, divisions=JUDGED, when=has_tests, needs={"limits": "result.rules"})
-def compliance_test_not_required(
-    test: ComplianceTest, round: Round, limits: Scenario
-) -> Iterator[Problem]:
+def compliance_test_not_required(test: ComplianceTest, round: Round, limits: Scenario) -> Problems:
     """Only the tests that the round requires here are there.
 
     Why: a reader should know that the folder has no bearing on the result.
@@ -76,9 +65,7 @@ def compliance_test_not_required(
 
 
 @rule("C104", ERROR, divisions=JUDGED, when=has_tests, needs="is_required")
-def verification_passed(
-    test: ComplianceTest, round: Round, verdict_text: Verification
-) -> Iterator[Problem]:
+def verification_passed(test: ComplianceTest, round: Round, verdict_text: Verification) -> Problems:
     """The verification texts say TEST PASS.
 
     Why: a test that did not pass shows a run that is not what it was submitted as.
@@ -97,7 +84,7 @@ def verification_passed(
 
 
 @rule("C105", ERROR, divisions=JUDGED, when=has_tests)
-def verification_unambiguous(test: ComplianceTest, round: Round) -> Iterator[Problem]:
+def verification_unambiguous(test: ComplianceTest, round: Round) -> Problems:
     """A verification text does not say both TEST PASS and TEST FAIL.
 
     Why: of two verdicts in one file one was added, or two runs were mixed.

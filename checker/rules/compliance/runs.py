@@ -9,7 +9,7 @@ import msgspec
 from checker.compliance.evidence import Evidence
 from checker.model import ComplianceRun, PerformanceRun, Result, Run
 from checker.parse.detail import DetailLog
-from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
+from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, Problems, rule
 from checker.rules.comparing import UNCOMMITTED, seed_problems
 from checker.rules.compliance.scope import JUDGED, has_tests
 from checker.wording import number
@@ -36,7 +36,7 @@ def _case(run: ComplianceRun) -> str | None:
 
 
 @rule("C116", ERROR, divisions=JUDGED, when=has_tests, needs="is_full_run")
-def test_run_valid(run: ComplianceRun, round: Round, detail: DetailLog) -> Iterator[Problem]:
+def test_run_valid(run: ComplianceRun, round: Round, detail: DetailLog) -> Problems:
     """LoadGen called the test's performance run VALID.
 
     Why: TEST01, TEST04 and TEST05 are held to what holds for the submitted run.
@@ -55,9 +55,7 @@ def test_run_valid(run: ComplianceRun, round: Round, detail: DetailLog) -> Itera
 
 
 @rule("C117", ERROR, divisions=JUDGED, when=has_tests, cases=_OTHER)
-def test_run_without_errors(
-    run: ComplianceRun, round: Round, detail: DetailLog
-) -> Iterator[Problem]:
+def test_run_without_errors(run: ComplianceRun, round: Round, detail: DetailLog) -> Problems:
     """LoadGen recorded no error in the test's run.
 
     Why: an error record means that LoadGen could not run the test as it was set up.
@@ -88,9 +86,7 @@ def test_run_without_errors(
 
 
 @rule("C118", ERROR, divisions=JUDGED, when=has_tests, cases=_OTHER)
-def test_run_mode(
-    run: ComplianceRun, round: Round, detail: DetailLog, mode: str
-) -> Iterator[Problem]:
+def test_run_mode(run: ComplianceRun, round: Round, detail: DetailLog, mode: str) -> Problems:
     """The test was run in performance mode.
 
     Why: the tests ask what the system does while it is measured.
@@ -110,11 +106,8 @@ def test_run_mode(
 
 @rule("C119", ERROR, divisions=JUDGED, when=has_tests, cases=_OTHER)
 def test_run_seeds(
-    run: ComplianceRun,
-    round: Round,
-    detail: DetailLog,
-    evidence: Evidence,
-) -> Iterator[Problem]:
+    run: ComplianceRun, round: Round, detail: DetailLog, evidence: Evidence
+) -> Problems:
     """The test's run used the round's seeds; TEST05 used TEST05's.
 
     Why: TEST05 asks whether other seeds give another speed; all other tests issue the round's.
@@ -128,9 +121,7 @@ def test_run_seeds(
         yield from _test05_seeds(run, round, round.test05_seeds, detail)
 
 
-def _test05_seeds(
-    run: ComplianceRun, round: Round, seeds: Seeds, detail: DetailLog
-) -> Iterator[Problem]:
+def _test05_seeds(run: ComplianceRun, round: Round, seeds: Seeds, detail: DetailLog) -> Problems:
     for key in ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed"):
         required, value = getattr(seeds, key), detail.integer(f"effective_{key}")
         if value is None or str(value) == required:
@@ -155,7 +146,7 @@ def _test05_seeds(
 )
 def test_run_scenario(
     run: ComplianceRun, round: Round, detail: DetailLog, scenario: str, submitted: str
-) -> Iterator[Problem]:
+) -> Problems:
     """The test was run in the scenario of the submitted run.
 
     Why: a test in another scenario says nothing about this result.
@@ -174,7 +165,7 @@ def test_run_scenario(
 
 
 @rule("C124", ERROR, divisions=JUDGED, when=has_tests, needs={"main": "performance"})
-def test_run_is_its_own(result: Result, round: Round, main: PerformanceRun) -> Iterator[Problem]:
+def test_run_is_its_own(result: Result, round: Round, main: PerformanceRun) -> Problems:
     """Every test has a run of its own, not a copy of the submitted run or of another test's.
 
     Why: two runs never have the same latencies to the nanosecond.
@@ -212,7 +203,7 @@ def test_run_is_its_own(result: Result, round: Round, main: PerformanceRun) -> I
 )
 def test_run_same_system(
     run: ComplianceRun, round: Round, detail: DetailLog, main: DetailLog
-) -> Iterator[Problem]:
+) -> Problems:
     """The test was run with the submitted run's LoadGen and data set.
 
     Why: a test of another build or benchmark says nothing about the submitted one.
@@ -278,7 +269,7 @@ def test_run_limits(
     detail: DetailLog,
     benchmark: Benchmark,
     limits: Scenario | None = None,
-) -> Iterator[Problem]:
+) -> Problems:
     """The test's run keeps the round's sample count and latency bound.
 
     Why: TEST01, TEST04 and TEST05 are held to what holds for the submitted run.
@@ -318,7 +309,7 @@ def test_run_whole(
     detail: DetailLog,
     limits: Scenario,
     evidence: Evidence,
-) -> Iterator[Problem]:
+) -> Problems:
     """The run of TEST01, TEST04 or TEST05 is a whole one: as long and with as many queries as a
     submitted run.
 
@@ -330,12 +321,9 @@ def test_run_whole(
         raise NotJudged
     for key, found, expected, unit in _cuts(run, detail, limits, evidence):
         bound = "no bound" if expected == 0 else f"at least {number(expected)}{unit}"
+        text = f"found {key} {number(found)}{unit} in {run.test}; expected {bound}"
         yield Problem(
-            f"found {key} {number(found)}{unit} in {run.test}; expected {bound}",
-            found=found,
-            required=expected,
-            path=run.detail_path,
-            line=detail.line(key),
+            text, found=found, required=expected, path=run.detail_path, line=detail.line(key)
         )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from checker.compliance.evidence import Shortfall
 from checker.model import ComplianceTest
-from checker.rule import NotJudged, Problem
+from checker.rule import NotJudged, Problem, Problems
 from schemas.round import Round
 
 JUDGED = ("closed", "network")
@@ -23,7 +23,7 @@ def only(test: ComplianceTest, *names: str) -> None:
         raise NotJudged
 
 
-def problems(shortfalls: Iterable[Shortfall], path: str) -> Iterator[Problem]:
+def problems(shortfalls: Iterable[Shortfall], path: str) -> Problems:
     """Shortfalls as problems at one place."""
     for one in shortfalls:
         yield Problem(one.message, one.found, one.required, path=path, line=one.line, case=one.case)

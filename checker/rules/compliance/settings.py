@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from checker.compliance import audit
 from checker.compliance.evidence import Evidence
 from checker.model import ComplianceRun
 from checker.parse.detail import DetailLog
-from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
+from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, rule
 from checker.rules.compliance.scope import JUDGED, has_tests
 from schemas.round import Round
 
@@ -16,7 +14,7 @@ from schemas.round import Round
 @rule("C113", ERROR, divisions=JUDGED, when=has_tests)
 def sampling_seed(
     run: ComplianceRun, round: Round, detail: DetailLog, evidence: Evidence
-) -> Iterator[Problem]:
+) -> Problems:
     """The test sampled answers with the seed of its audit.config.
 
     Why: without it LoadGen logs no answers, or others than the ones everybody is compared by.
@@ -31,7 +29,7 @@ def sampling_seed(
 @rule("C114", WARNING, divisions=JUDGED, when=has_tests, cases={"no test": ERROR})
 def audit_settings(
     run: ComplianceRun, round: Round, detail: DetailLog, evidence: Evidence
-) -> Iterator[Problem]:
+) -> Problems:
     """The settings of the test's audit.config were in effect.
 
     Why: issue_same and the sampling target are what makes the run a test.
@@ -71,7 +69,7 @@ def _setting(run: ComplianceRun, one: audit.Difference) -> Problem:
 @rule("C115", WARNING, divisions=JUDGED, when=has_tests)
 def audit_config_read(
     run: ComplianceRun, round: Round, detail: DetailLog, evidence: Evidence
-) -> Iterator[Problem]:
+) -> Problems:
     """LoadGen read an audit.config file in the test's run.
 
     Why: under another name (audit.conf) or in another folder the file is not read, and the run is
@@ -82,8 +80,5 @@ def audit_config_read(
     if detail.format != "mllog":
         raise NotJudged
     if not audit.audit_config_read(detail):
-        yield Problem(
-            f"found no record that LoadGen read an audit.config; expected one in {run.test}",
-            required="Found Audit Config file",
-            path=run.detail_path,
-        )
+        text = f"found no record that LoadGen read an audit.config; expected one in {run.test}"
+        yield Problem(text, required="Found Audit Config file", path=run.detail_path)

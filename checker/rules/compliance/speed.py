@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 from checker.compliance import performance
 from checker.compliance.performance import Comparison
@@ -11,14 +10,14 @@ from checker.consistency import same_value
 from checker.model import ComplianceTest
 from checker.parse.detail import DetailLog
 from checker.parse.verify import Verification
-from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
+from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, rule
 from checker.rules.compliance.scope import JUDGED, has_tests
 from checker.wording import number, rounded
 from schemas.round import Round
 
 
 @rule("C121", ERROR, divisions=JUDGED, when=has_tests)
-def test_performance(test: ComplianceTest, round: Round, speed: Comparison) -> Iterator[Problem]:
+def test_performance(test: ComplianceTest, round: Round, speed: Comparison) -> Problems:
     """The test's run is as fast as the submitted run, within the test's tolerance.
 
     Why: TEST01 must not change the speed; TEST04 must not be faster, for that would show a cache;
@@ -27,11 +26,9 @@ def test_performance(test: ComplianceTest, round: Round, speed: Comparison) -> I
     Source: compliance tests TEST01, TEST04, TEST05: verify_performance, computed from both logs.
     """
     if not speed.passed:
+        text = speed.describe()
         yield Problem(
-            speed.describe(),
-            found=float(f"{speed.ratio:.6g}"),
-            required=speed.allowed,
-            path=test.compared_path,
+            text, found=float(f"{speed.ratio:.6g}"), required=speed.allowed, path=test.compared_path
         )
 
 
@@ -44,7 +41,7 @@ def test_performance(test: ComplianceTest, round: Round, speed: Comparison) -> I
 )
 def stated_scores(
     test: ComplianceTest, round: Round, performance_text: Verification, is_known: bool
-) -> Iterator[Problem]:
+) -> Problems:
     """The scores that verify_performance.txt states are in the two runs' logs and support its verdict.
 
     Why: otherwise the text is of other runs than those submitted, or was edited.
@@ -58,12 +55,8 @@ def stated_scores(
     scores = ("test04-a", "test04-b") if test.name == "TEST04-A" else ("reference", "test")
     missing = [name for name in scores if name not in text.scores]
     if text.scores and missing:
-        yield Problem(
-            f"found no {missing[0]} score; expected the scores of both runs",
-            required=f"{missing[0]} score",
-            path=text.path,
-            case="no score",
-        )
+        message = f"found no {missing[0]} score; expected the scores of both runs"
+        yield Problem(message, required=f"{missing[0]} score", path=text.path, case="no score")
     if text.passes and not text.scores:
         yield Problem(
             "found TEST PASS and no score; expected the scores of both runs",
@@ -100,7 +93,7 @@ def stated_scores(
         yield from _verdict(test, round, text)
 
 
-def _verdict(test: ComplianceTest, round: Round, text: Verification) -> Iterator[Problem]:
+def _verdict(test: ComplianceTest, round: Round, text: Verification) -> Problems:
     """A text that says TEST PASS beside scores that do not pass."""
     first, second = ("test04-a", "test04-b") if test.name == "TEST04-A" else ("reference", "test")
     reference, tested = text.scores.get(first), text.scores.get(second)

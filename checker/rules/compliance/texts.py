@@ -9,7 +9,7 @@ from checker.compliance.evidence import Evidence
 from checker.compliance.tokens import Tokens
 from checker.model import ComplianceTest
 from checker.parse.verify import Verification
-from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
+from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, Problems, rule
 from checker.rules.compliance.scope import JUDGED, has_tests, only, problems
 from checker.wording import listed
 from schemas.round import Round
@@ -24,7 +24,7 @@ from schemas.round import Round
 )
 def test01_accuracy(
     test: ComplianceTest, round: Round, accuracy_text: Verification, evidence: Evidence
-) -> Iterator[Problem]:
+) -> Problems:
     """TEST01: the sampled answers are those of the accuracy run, or are as accurate.
 
     Why: a run that is fast because it answers worse than in accuracy mode did other work.
@@ -45,7 +45,7 @@ def test01_accuracy(
 @rule("C107", ERROR, divisions=JUDGED, when=has_tests)
 def test06_checks(
     test: ComplianceTest, round: Round, accuracy_text: Verification, evidence: Evidence
-) -> Iterator[Problem]:
+) -> Problems:
     """TEST06: first token, end-of-sequence token and sample length passed.
 
     Why: tokens reported before they exist, or answers padded past their end, inflate the numbers.
@@ -60,7 +60,7 @@ def test06_checks(
 @rule("C108", WARNING, divisions=JUDGED, when=has_tests)
 def test06_first_token_checked(
     test: ComplianceTest, round: Round, accuracy_text: Verification, tokens: Tokens
-) -> Iterator[Problem]:
+) -> Problems:
     """TEST06: the first token was checked wherever it is reported.
 
     Why: in Server and Interactive the time to the first token counts, so that token must be real.
@@ -71,20 +71,17 @@ def test06_first_token_checked(
         raise NotJudged
     state, line = accuracy_text.checks.get("first token", (None, None))
     if state == "skipped" and tokens.first_checked:
-        yield Problem(
+        text = (
             f"found the first token check skipped, though {tokens.first_checked:,} answers of the "
-            f"{test.result.scenario} run report a first token; expected True",
-            found="Skipped",
-            required="True",
-            path=accuracy_text.path,
-            line=line,
+            f"{test.result.scenario} run report a first token; expected True"
         )
+        yield Problem(text, found="Skipped", required="True", path=accuracy_text.path, line=line)
 
 
 @rule("C110", ERROR, divisions=JUDGED, when=has_tests, cases={"not stated": WARNING})
 def test07_accuracy(
     test: ComplianceTest, round: Round, accuracy_text: Verification, evidence: Evidence
-) -> Iterator[Problem]:
+) -> Problems:
     """TEST07: the accuracy of the answers given in performance mode reaches its threshold.
 
     Why: a run that trades answers' quality for speed would pass with the accuracy run's number.
@@ -98,7 +95,7 @@ def test07_accuracy(
 @rule("C111", ERROR, divisions=JUDGED, when=has_tests)
 def test08_counts(
     test: ComplianceTest, round: Round, accuracy_text: Verification, evidence: Evidence
-) -> Iterator[Problem]:
+) -> Problems:
     """TEST08: every answer was matched, and none is beyond the tolerance.
 
     Why: an unmatched answer was compared with nothing.
@@ -118,7 +115,7 @@ def test08_counts(
 )
 def test09_length(
     test: ComplianceTest, round: Round, length_text: Verification, evidence: Evidence
-) -> Iterator[Problem]:
+) -> Problems:
     """TEST09: the answers' mean length is within the round's limits, stated and counted.
 
     Why: shorter answers than the reference's are less work.
@@ -138,9 +135,7 @@ def test09_length(
     when=has_tests,
     cases={"data set": WARNING, "other log": ERROR, "lines": WARNING},
 )
-def stated_counts(
-    test: ComplianceTest, round: Round, accuracy_text: Verification
-) -> Iterator[Problem]:
+def stated_counts(test: ComplianceTest, round: Round, accuracy_text: Verification) -> Problems:
     """The counts in verify_accuracy.txt agree with its verdict, with the log and with the data set.
 
     Why: a comparison of nothing passes anything, and a text of other logs says nothing of these.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 from checker import metrics
 from checker.model import Result
 from checker.parse.documents import Document
 from checker.parse.endpoints import Endpoints, as_number
-from checker.rule import ERROR, WARNING, Problem, rule
+from checker.rule import ERROR, WARNING, Problem, Problems, rule
 from checker.wording import number, quantity
 from schemas.round import Benchmark, Round
 
@@ -18,7 +17,7 @@ from schemas.round import Benchmark, Round
 @rule("A151", ERROR, needs={"accuracy": "endpoints.accuracy"})
 def endpoints_accuracy_complete(
     result: Result, round: Round, accuracy: Document, benchmark: Benchmark
-) -> Iterator[Problem]:
+) -> Problems:
     """The accuracy report scores every sample that the scenario requires.
 
     Why: a score over a part of the data set does not show that the target is reached.
@@ -78,7 +77,7 @@ def _scored(entry: dict[str, Any]) -> float | None:
 @rule("A152", ERROR, cases={"no-token-count": WARNING}, needs={"accuracy": "endpoints.accuracy"})
 def endpoints_accuracy_sound(
     result: Result, round: Round, endpoints: Endpoints, accuracy: Document, benchmark: Benchmark
-) -> Iterator[Problem]:
+) -> Problems:
     """The accuracy report holds a finite score for every metric of the benchmark.
 
     Why: a target that cannot be compared is not reached.
@@ -101,16 +100,12 @@ def endpoints_accuracy_sound(
                 case="no-token-count" if counted else None,
             )
         elif not math.isfinite(value) or value < 0:
-            yield Problem(
-                f"{gate.metric} is {number(value)}; expected a finite number, 0 or more",
-                path=accuracy.path,
-                found=str(value),
-                required=">= 0",
-            )
+            text = f"{gate.metric} is {number(value)}; expected a finite number, 0 or more"
+            yield Problem(text, path=accuracy.path, found=str(value), required=">= 0")
 
 
 @rule("A153", WARNING, needs={"accuracy": "endpoints.accuracy"})
-def endpoints_average_agrees(result: Result, round: Round, accuracy: Document) -> Iterator[Problem]:
+def endpoints_average_agrees(result: Result, round: Round, accuracy: Document) -> Problems:
     """The average and each overall score are within the scores that they are made of.
 
     Why: an average outside of its parts was not computed from them.
@@ -144,7 +139,7 @@ def endpoints_average_agrees(result: Result, round: Round, accuracy: Document) -
 
 def _outside(
     accuracy: Document, pointer: str, name: str, value: float, parts: list[float]
-) -> Iterator[Problem]:
+) -> Problems:
     # The parts are rounded to two places, the whole is not; some clients state it as a fraction of
     # one beside parts in percent.
     inside = (
@@ -155,10 +150,5 @@ def _outside(
     if inside and not any(inside):
         low, high = number(min(parts)), number(max(parts))
         bounds = low if low == high else f"{low} to {high}"
-        yield Problem(
-            f"{name} is {number(value)}; expected {bounds}, as the scores it is made of",
-            path=accuracy.path,
-            pointer=pointer,
-            found=value,
-            required=bounds,
-        )
+        text = f"{name} is {number(value)}; expected {bounds}, as the scores it is made of"
+        yield Problem(text, path=accuracy.path, pointer=pointer, found=value, required=bounds)

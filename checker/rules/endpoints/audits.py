@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from checker.model import Result
 from checker.parse.documents import Document
 from checker.parse.endpoints import Endpoints, as_number
-from checker.rule import ERROR, Problem, rule
+from checker.rule import ERROR, Problem, Problems, rule
 from checker.wording import number, pair, shown
 from schemas.round import Round, Scenario
 
@@ -15,7 +13,7 @@ from schemas.round import Round, Scenario
 @rule("C151", ERROR, divisions=("closed", "network"))
 def endpoints_audits(
     result: Result, round: Round, endpoints: Endpoints, rules: Scenario
-) -> Iterator[Problem]:
+) -> Problems:
     """The compliance documents of an endpoints result show that their test passed.
 
     Why: they take the place of the compliance tests' logs.
@@ -40,13 +38,8 @@ def endpoints_audits(
             continue
         passed, stated = document.fields.get("passed"), document.fields.get("test")
         if passed is not True:
-            yield Problem(
-                f"passed is {shown(passed)}; expected true",
-                path=document.path,
-                pointer="/passed",
-                found=passed,
-                required=True,
-            )
+            text = f"passed is {shown(passed)}; expected true"
+            yield Problem(text, path=document.path, pointer="/passed", found=passed, required=True)
         if stated != test.endpoints_name:
             yield Problem(
                 f'test is {shown(stated)}; expected "{test.endpoints_name}" ({name})',
@@ -60,16 +53,13 @@ def endpoints_audits(
             yield from _rates(document, tolerance)
 
 
-def _rates(document: Document, tolerance: float) -> Iterator[Problem]:
+def _rates(document: Document, tolerance: float) -> Problems:
     """Whether the test's rate exceeds the reference's by no more than the tolerance."""
     threshold = as_number(document.fields.get("threshold"))
     if threshold is not None and not threshold <= tolerance:
+        text = f"threshold is {number(threshold)}; expected {number(tolerance)}"
         yield Problem(
-            f"threshold is {number(threshold)}; expected {number(tolerance)}",
-            path=document.path,
-            pointer="/threshold",
-            found=threshold,
-            required=tolerance,
+            text, path=document.path, pointer="/threshold", found=threshold, required=tolerance
         )
     reference = as_number(document.fields.get("ref_qps"))
     rate = as_number(document.fields.get("audit_qps"))
@@ -78,11 +68,8 @@ def _rates(document: Document, tolerance: float) -> Iterator[Problem]:
     limit = reference * (1 + tolerance)
     if not rate < limit:
         found, expected = pair(rate, limit, "samples/s")
-        yield Problem(
+        text = (
             f"audit_qps is {found}; expected less than {expected}, the reference's rate and "
-            f"{number(tolerance * 100)}%",
-            path=document.path,
-            pointer="/audit_qps",
-            found=rate,
-            required=limit,
+            f"{number(tolerance * 100)}%"
         )
+        yield Problem(text, path=document.path, pointer="/audit_qps", found=rate, required=limit)

@@ -3,13 +3,12 @@ the place of LoadGen's logs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from checker.model import Result
 from checker.parse.documents import Document
 from checker.parse.endpoints import Endpoints
-from checker.rule import ERROR, WARNING, Problem, rule
+from checker.rule import ERROR, WARNING, Problem, Problems, rule
 from checker.wording import listed, number, shown
 from schemas.round import Benchmark, Round
 
@@ -27,7 +26,7 @@ _MAX_SHOWN = 20
 
 
 @rule("P151", ERROR, cases={"config-beside-summary": WARNING})
-def endpoints_files(result: Result, round: Round, endpoints: Endpoints) -> Iterator[Problem]:
+def endpoints_files(result: Result, round: Round, endpoints: Endpoints) -> Problems:
     """An endpoints result has its three documents, under their names.
 
     Why: they take the place of LoadGen's logs; what a missing one holds cannot be checked.
@@ -57,7 +56,7 @@ def endpoints_files(result: Result, round: Round, endpoints: Endpoints) -> Itera
 
 
 @rule("P152", ERROR)
-def endpoints_documents(result: Result, round: Round, endpoints: Endpoints) -> Iterator[Problem]:
+def endpoints_documents(result: Result, round: Round, endpoints: Endpoints) -> Problems:
     """The endpoints documents have the structure that the client writes.
 
     Why: a value of another type or a missing part cannot be judged.
@@ -78,12 +77,8 @@ def endpoints_documents(result: Result, round: Round, endpoints: Endpoints) -> I
         )
         for error in errors[:_MAX_SHOWN]:
             pointer = "/" + "/".join(str(p) for p in error.absolute_path)
-            yield Problem(
-                _misfit(pointer, error),
-                path=document.path,
-                pointer=pointer,
-                found=shown(error.instance),
-            )
+            text = _misfit(pointer, error)
+            yield Problem(text, path=document.path, pointer=pointer, found=shown(error.instance))
 
 
 def _misfit(pointer: str, error: Any) -> str:
@@ -103,7 +98,7 @@ def _misfit(pointer: str, error: Any) -> str:
 
 
 @rule("P153", ERROR, divisions=("closed", "network"), needs="endpoints")
-def endpoints_benchmark(result: Result, round: Round, benchmark: Benchmark) -> Iterator[Problem]:
+def endpoints_benchmark(result: Result, round: Round, benchmark: Benchmark) -> Problems:
     """The benchmark may be submitted through endpoints.
 
     Why: the round allows this kind of result for some benchmarks only.
@@ -123,7 +118,7 @@ def endpoints_benchmark(result: Result, round: Round, benchmark: Benchmark) -> I
 @rule("P154", ERROR, needs={"config": "endpoints.config"})
 def endpoints_seeds(
     result: Result, round: Round, endpoints: Endpoints, config: Document
-) -> Iterator[Problem]:
+) -> Problems:
     """config.yaml uses the round's sample and schedule seeds.
 
     Why: announced seeds decide which samples are issued and when, the same for every submitter.

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from checker import metrics
 from checker.model import Result
 from checker.parse.documents import Document
 from checker.parse.endpoints import Endpoints, as_number
-from checker.rule import ERROR, WARNING, Problem, rule
+from checker.rule import ERROR, WARNING, Problem, Problems, rule
 from checker.wording import milliseconds, number, pair, quantity, shown
 from schemas.round import Round, Scenario
 
@@ -19,7 +17,7 @@ _TIMER_SLACK = 0.999
 @rule("P155", ERROR, needs={"summary": "endpoints.summary"})
 def endpoints_complete(
     result: Result, round: Round, endpoints: Endpoints, summary: Document
-) -> Iterator[Problem]:
+) -> Problems:
     """The run ended, and every sample that was issued was answered.
 
     Why: a failed or missing answer is a lost query; the run is not valid.
@@ -28,12 +26,9 @@ def endpoints_complete(
     """
     failed = endpoints.measured("n_samples_failed")
     if failed:
+        text = f"n_samples_failed is {shown(failed)}; expected 0"
         yield Problem(
-            f"n_samples_failed is {shown(failed)}; expected 0",
-            path=summary.path,
-            pointer="/n_samples_failed",
-            found=failed,
-            required=0,
+            text, path=summary.path, pointer="/n_samples_failed", found=failed, required=0
         )
     issued, done = endpoints.number("n_samples_issued"), endpoints.number("n_samples_completed")
     if issued is not None and done is not None and done < issued:
@@ -58,7 +53,7 @@ def endpoints_complete(
 @rule("P156", ERROR, cases={"offline-ended-early": WARNING})
 def endpoints_duration(
     result: Result, round: Round, endpoints: Endpoints, rules: Scenario
-) -> Iterator[Problem]:
+) -> Problems:
     """The run was set to last at least the round's minimum duration, and did.
 
     Why: a short run shows neither thermal limits nor rare slow queries. Offline issues all samples
@@ -94,7 +89,7 @@ def endpoints_duration(
 @rule("P157", ERROR, needs={"summary": "endpoints.summary"})
 def endpoints_latency(
     result: Result, round: Round, endpoints: Endpoints, summary: Document, rules: Scenario
-) -> Iterator[Problem]:
+) -> Problems:
     """Tail latencies are within the limits of the folder's scenario.
 
     Why: the result is the load at which the tail stays below the limits.
@@ -122,20 +117,17 @@ def endpoints_latency(
             expected = milliseconds(limit)
             if value is not None:
                 found, expected = pair(value / 1e6, limit / 1e6, "ms")
-            yield Problem(
+            text = (
                 f"the {number(percent)}th percentile of {name} is {found}; {result.scenario} allows "
-                f"at most {expected}",
-                path=summary.path,
-                pointer=f"/{name}",
-                found=value,
-                required=limit,
+                f"at most {expected}"
             )
+            yield Problem(text, path=summary.path, pointer=f"/{name}", found=value, required=limit)
 
 
 @rule("P158", WARNING, cases={"published": ERROR}, needs={"summary": "endpoints.summary"})
 def endpoints_arithmetic(
     result: Result, round: Round, endpoints: Endpoints, summary: Document
-) -> Iterator[Problem]:
+) -> Problems:
     """The rates follow from the counts and the duration.
 
     Why: the client computes them from these; where they disagree, one of them was changed, or has
@@ -144,10 +136,7 @@ def endpoints_arithmetic(
     Source: result_summary.json: qps and tps over the measuring window.
     """
     metric = metrics.metric_of(result)
-    spans = [
-        endpoints.number("legacy_loadgen_window_duration_ns"),
-        endpoints.number("duration_ns"),
-    ]
+    spans = [endpoints.number("legacy_loadgen_window_duration_ns"), endpoints.number("duration_ns")]
     for name, unit, count in (
         ("qps", "samples/s", endpoints.number("n_samples_completed")),
         ("tps", "tokens/s", endpoints.number("output_sequence_lengths", "total")),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from checker.model import Result
 from checker.parse.documents import Document
 from checker.parse.endpoints import Endpoints, as_number
-from checker.rule import ERROR, WARNING, Problem, rule
+from checker.rule import ERROR, WARNING, Problem, Problems, rule
 from checker.wording import milliseconds, number, pair, shown
 from schemas.round import Round
 
@@ -29,7 +29,7 @@ class _Point(NamedTuple):
 @rule("P166", ERROR, needs={"summary": "endpoints.summary"})
 def endpoints_statistics(
     result: Result, round: Round, endpoints: Endpoints, summary: Document
-) -> Iterator[Problem]:
+) -> Problems:
     """Minimum, percentiles, maximum, mean and total of a run are those of one set of samples.
 
     Why: the client computes them all from the same samples. Percentiles that fall, a median that is
@@ -138,7 +138,7 @@ def _pair(name: str, found: float, expected: float) -> tuple[str, str]:
 @rule("P167", WARNING, needs={"summary": "endpoints.summary", "config": "endpoints.config"})
 def endpoints_run_config(
     result: Result, round: Round, endpoints: Endpoints, summary: Document, config: Document
-) -> Iterator[Problem]:
+) -> Problems:
     """The settings that the client copied into its summary are those of config.yaml.
 
     Why: where they differ, config.yaml is of another run, or one of the two was changed.

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from checker.model import Result
 from checker.near import MAX_HINTS, hint, nearest
 from checker.parse.documents import Document
 from checker.parse.reading import Folder
-from checker.rule import ERROR, NOTE, WARNING, Problem, rule
+from checker.rule import ERROR, NOTE, WARNING, Problem, Problems, rule
 from checker.rules.structure.entries import listed
 from checker.rules.system.values import at
 from checker.wording import number, quantity, shown
@@ -35,7 +34,7 @@ _YES = {"yes", "y", "true", "retrained", "1", "qat"}
 
 
 @rule("M101", ERROR, needs="complete")
-def measurements_present(result: Result, round: Round) -> Iterator[Problem]:
+def measurements_present(result: Result, round: Round) -> Problems:
     """Every result has its measurements document.
 
     Why: it says with which data types and weights the result was made.
@@ -45,11 +44,8 @@ def measurements_present(result: Result, round: Round) -> Iterator[Problem]:
     folder, name = result.measurement_folder, result.measurement_expected
     expected = f"{result.measurement_path}/{name}"
     if folder is None and result.surrounded:
-        yield Problem(
-            f"found no measurements folder for the result; expected one with {name}",
-            path=result.measurement_path,
-            required=expected,
-        )
+        text = f"found no measurements folder for the result; expected one with {name}"
+        yield Problem(text, path=result.measurement_path, required=expected)
     elif folder is not None and result.measurements is None:
         names = sorted(n for n in folder.files if n.lower().endswith(".json"))
         near = names[0] if len(names) == 1 else nearest(name, names)
@@ -63,7 +59,7 @@ def measurements_present(result: Result, round: Round) -> Iterator[Problem]:
 
 
 @rule("M102", ERROR, needs={"document": "measurements"})
-def measurements_is_object(result: Result, round: Round, document: Document) -> Iterator[Problem]:
+def measurements_is_object(result: Result, round: Round, document: Document) -> Problems:
     """The measurements document is one JSON object of field names and values.
 
     Why: no field can be found in anything else.
@@ -72,16 +68,14 @@ def measurements_is_object(result: Result, round: Round, document: Document) -> 
     """
     unread = any(fault.kind != "encoding" for fault in document.faults)
     if not unread and not isinstance(document.value, dict):
+        text = f"found {shown(document.value)}; expected an object"
         yield Problem(
-            f"found {shown(document.value)}; expected an object",
-            path=document.path,
-            found=type(document.value).__name__,
-            required="object",
+            text, path=document.path, found=type(document.value).__name__, required="object"
         )
 
 
 @rule("M103", ERROR, needs={"document": "measurements"})
-def measurement_fields(result: Result, round: Round, document: Document) -> Iterator[Problem]:
+def measurement_fields(result: Result, round: Round, document: Document) -> Problems:
     """The measurements document has every field that the round requires.
 
     Why: they say what was done to the model.
@@ -107,7 +101,7 @@ def measurement_fields(result: Result, round: Round, document: Document) -> Iter
 @rule("M104", ERROR, needs=_DOCUMENT)
 def measurement_fields_filled(
     result: Result, round: Round, document: Document, fields: dict[str, Any]
-) -> Iterator[Problem]:
+) -> Problems:
     """No required field of the measurements is empty.
 
     Why: an empty field tells the reader nothing.
@@ -118,12 +112,8 @@ def measurement_fields_filled(
         value = fields.get(key, "-")
         empty = not value.strip() if isinstance(value, str) else not value and value is not False
         if empty or (value is False and key != "retraining"):
-            yield Problem(
-                f"found nothing in {key}; expected an answer",
-                **at(document, key),
-                found=value,
-                required="a meaningful response",
-            )
+            text = f"found nothing in {key}; expected an answer"
+            yield Problem(text, **at(document, key), found=value, required="a meaningful response")
 
 
 def _texts(value: Any) -> list[str] | None:
@@ -139,7 +129,7 @@ def _texts(value: Any) -> list[str] | None:
 @rule("M105", WARNING, needs=_DOCUMENT)
 def measurement_types(
     result: Result, round: Round, document: Document, fields: dict[str, Any]
-) -> Iterator[Problem]:
+) -> Problems:
     """The measurements hold text; data types may also be a list or an object of texts.
 
     Why: tables and other tools expect plain values.
@@ -155,18 +145,14 @@ def measurement_types(
         if texts is None or length > MAX_TEXT:
             found = shown(value) if texts is None else quantity(length, "character")
             required = "text" if texts is None else f"at most {number(MAX_TEXT)}"
-            yield Problem(
-                f"found {found} in {key}; expected {required}",
-                **at(document, key),
-                found=found,
-                required=required,
-            )
+            text = f"found {found} in {key}; expected {required}"
+            yield Problem(text, **at(document, key), found=found, required=required)
 
 
 @rule("M106", WARNING, cases={"unclear": NOTE}, divisions=("closed", "network"), needs=_DOCUMENT)
 def not_retrained(
     result: Result, round: Round, document: Document, fields: dict[str, Any]
-) -> Iterator[Problem]:
+) -> Problems:
     """The model of a closed result was not retrained.
 
     Why: the closed division compares systems on the same weights.
@@ -197,7 +183,7 @@ def not_retrained(
 @rule("M107", NOTE, needs=_DOCUMENT)
 def data_types_known(
     result: Result, round: Round, document: Document, fields: dict[str, Any]
-) -> Iterator[Problem]:
+) -> Problems:
     """Data types of weights and inputs have their usual names.
 
     Why: readers filter results by them.
@@ -244,7 +230,7 @@ def _is_type(word: str) -> bool:
 @rule("M108", ERROR, needs=_FOLDER)
 def measurement_files_present(
     result: Result, round: Round, folder: Folder, complete: bool
-) -> Iterator[Problem]:
+) -> Problems:
     """The files that belong to the measurements are there: README.md, user.conf.
 
     Why: they say how the run was started and with which settings.
@@ -268,7 +254,7 @@ def measurement_files_present(
 @rule("M109", ERROR, needs=_FOLDER)
 def measurement_files_filled(
     result: Result, round: Round, folder: Folder, complete: bool
-) -> Iterator[Problem]:
+) -> Problems:
     """The files that belong to the measurements are not empty.
 
     Why: an empty file says nothing about the run.
@@ -281,9 +267,5 @@ def measurement_files_filled(
         if file is None or file.state != "file":
             continue
         if file.size == 0 or (conf is not None and conf.empty):
-            yield Problem(
-                "found an empty file; expected how the run was made",
-                path=file.path,
-                found=file.size,
-                required="> 0 bytes",
-            )
+            text = "found an empty file; expected how the run was made"
+            yield Problem(text, path=file.path, found=file.size, required="> 0 bytes")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from checker.model import PerformanceRun, Result
 from checker.near import MAX_HINTS, hint, nearest
 from checker.parse.detail import DetailLog
 from checker.parse.user_conf import Conf, Setting
-from checker.rule import ERROR, NOTE, WARNING, Problem, rule
+from checker.rule import ERROR, NOTE, WARNING, Problem, Problems, rule
 from checker.rules.structure.entries import listed
 from checker.wording import pair, shown
 from schemas.round import Round
@@ -78,7 +78,7 @@ def _readable(conf: Conf) -> bool:
 
 
 @rule("M110", ERROR, cases={"slip": WARNING, "prose": ERROR}, needs=_CONF)
-def user_conf_readable(result: Result, round: Round, conf: Conf) -> Iterator[Problem]:
+def user_conf_readable(result: Result, round: Round, conf: Conf) -> Problems:
     """Every line of user.conf reads model.scenario.key = value.
 
     Why: LoadGen does not use what it cannot read, so the setting has no effect.
@@ -120,7 +120,7 @@ def _odd(conf: Conf, line: int, text: str, count: int, case: str | None) -> Prob
 
 
 @rule("M111", NOTE, cases={"misspelt": WARNING, "no-number": WARNING}, needs=_CONF)
-def user_conf_keys(result: Result, round: Round, conf: Conf) -> Iterator[Problem]:
+def user_conf_keys(result: Result, round: Round, conf: Conf) -> Problems:
     """user.conf sets keys that LoadGen knows, each to a number.
 
     Why: a misspelt key has no effect, and the run was made with another setting.
@@ -154,7 +154,7 @@ def user_conf_keys(result: Result, round: Round, conf: Conf) -> Iterator[Problem
 
 
 @rule("M112", ERROR, cases={"same": NOTE}, divisions=_COMPARABLE, needs=_CONF)
-def user_conf_seeds(result: Result, round: Round, conf: Conf) -> Iterator[Problem]:
+def user_conf_seeds(result: Result, round: Round, conf: Conf) -> Problems:
     """user.conf does not set LoadGen's seeds.
 
     Why: the seeds are announced and come from the official configuration; others would choose
@@ -180,7 +180,7 @@ def user_conf_seeds(result: Result, round: Round, conf: Conf) -> Iterator[Proble
 
 
 @rule("M113", WARNING, divisions=_COMPARABLE, needs=_CONF)
-def user_conf_ruled_keys(result: Result, round: Round, conf: Conf) -> Iterator[Problem]:
+def user_conf_ruled_keys(result: Result, round: Round, conf: Conf) -> Problems:
     """user.conf does not set what the rules set: percentiles, permutation, token latency limits.
 
     Why: what belongs to the rules or to a compliance test is not the submitter's choice.
@@ -219,7 +219,7 @@ def _concerns(setting: Setting, result: Result) -> bool:
 )
 def user_conf_as_run(
     result: Result, round: Round, conf: Conf, run: PerformanceRun, detail: DetailLog
-) -> Iterator[Problem]:
+) -> Problems:
     """The values in user.conf are those that the run was made with.
 
     Why: a reader must be able to repeat the run with the files that are published.
@@ -265,7 +265,7 @@ def user_conf_as_run(
 
 
 @rule("M115", NOTE, needs={"conf": "mlperf_conf"})
-def mlperf_conf_seeds(result: Result, round: Round, conf: Conf) -> Iterator[Problem]:
+def mlperf_conf_seeds(result: Result, round: Round, conf: Conf) -> Problems:
     """A copy of mlperf.conf holds the round's seeds.
 
     Why: in another round's file the limits are another round's too.

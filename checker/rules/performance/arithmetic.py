@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from checker import consistency, metrics
 from checker import loadgen_keys as keys
 from checker.consistency import Disagreement, same_value
 from checker.model import PerformanceRun, Run
 from checker.parse.detail import DetailLog
 from checker.parse.summary import SummaryLog
-from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
+from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, rule
 from checker.rules.comparing import at
 from checker.wording import listed, milliseconds, pair, quantity, shown
 from schemas.round import Gate, Round
@@ -30,7 +28,7 @@ def _problem(run: Run, wrong: Disagreement) -> Problem:
 @rule("P131", ERROR, cases={"other": WARNING})
 def summary_agrees(
     run: PerformanceRun, round: Round, detail: DetailLog, summary: SummaryLog
-) -> Iterator[Problem]:
+) -> Problems:
     """The summary log and the detail log state the same.
 
     Why: LoadGen writes both from the same numbers; a difference means that one was edited or is of
@@ -73,7 +71,7 @@ def summary_agrees(
 
 
 @rule("P132", ERROR)
-def metric_arithmetic(run: PerformanceRun, round: Round, detail: DetailLog) -> Iterator[Problem]:
+def metric_arithmetic(run: PerformanceRun, round: Round, detail: DetailLog) -> Problems:
     """The published number follows from the run's own counts and times.
 
     Why: LoadGen computes it from them; where they disagree, one of them was changed.
@@ -89,7 +87,7 @@ def metric_arithmetic(run: PerformanceRun, round: Round, detail: DetailLog) -> I
 
 
 @rule("P133", ERROR)
-def percentiles_ordered(run: PerformanceRun, round: Round, detail: DetailLog) -> Iterator[Problem]:
+def percentiles_ordered(run: PerformanceRun, round: Round, detail: DetailLog) -> Problems:
     """Latency percentiles rise: minimum, 50th, 90th, …, 99.9th, maximum.
 
     Why: percentiles of one set of latencies cannot fall.
@@ -105,7 +103,7 @@ def percentiles_ordered(run: PerformanceRun, round: Round, detail: DetailLog) ->
 
 
 @rule("P134", ERROR)
-def validity_follows(run: PerformanceRun, round: Round, detail: DetailLog) -> Iterator[Problem]:
+def validity_follows(run: PerformanceRun, round: Round, detail: DetailLog) -> Problems:
     """VALID or INVALID follows from the conditions that LoadGen recorded.
 
     Why: LoadGen computes the verdict from them; where they disagree, one of them was changed.
@@ -128,7 +126,7 @@ def validity_follows(run: PerformanceRun, round: Round, detail: DetailLog) -> It
 
 
 @rule("P135", WARNING)
-def error_count_agrees(run: PerformanceRun, round: Round, detail: DetailLog) -> Iterator[Problem]:
+def error_count_agrees(run: PerformanceRun, round: Round, detail: DetailLog) -> Problems:
     """The number of errors that LoadGen states is the number of error records.
 
     Why: LoadGen counts what it wrote; a difference means that records were added or removed.
@@ -144,10 +142,10 @@ def error_count_agrees(run: PerformanceRun, round: Round, detail: DetailLog) -> 
         yield at(run, keys.NUM_ERRORS, text, detail.error_count, stated)
 
 
-@rule("P142", ERROR, needs={"lasted": "lasted"})
+@rule("P142", ERROR)
 def offline_interval(
     run: PerformanceRun, round: Round, detail: DetailLog, lasted: float
-) -> Iterator[Problem]:
+) -> Problems:
     """Offline's longest latency is the time between LoadGen's power_begin and power_end.
 
     Why: Offline is one query, so both are the same time, taken by two clocks.
@@ -161,7 +159,7 @@ def offline_interval(
 
 
 @rule("P145", ERROR)
-def token_rate_possible(run: PerformanceRun, round: Round, detail: DetailLog) -> Iterator[Problem]:
+def token_rate_possible(run: PerformanceRun, round: Round, detail: DetailLog) -> Problems:
     """Tokens per second and samples per second leave a possible number of tokens per sample.
 
     Why: both rates are of the same run; a rate that was edited or miscounted is published as it is.
@@ -184,7 +182,7 @@ def token_rate_possible(run: PerformanceRun, round: Round, detail: DetailLog) ->
 @rule("P146", ERROR, needs={"gates": "result.gates"})
 def tokens_as_in_accuracy(
     run: PerformanceRun, round: Round, detail: DetailLog, gates: list[Gate]
-) -> Iterator[Problem]:
+) -> Problems:
     """A sample takes about as many output tokens in the performance run as in the accuracy run.
 
     Why: both runs answer the same questions; shorter answers make a faster run, and a token rate
@@ -225,7 +223,7 @@ _NUMBERS = (
 
 
 @rule("P160", WARNING)
-def numbers_unquoted(run: PerformanceRun, round: Round, detail: DetailLog) -> Iterator[Problem]:
+def numbers_unquoted(run: PerformanceRun, round: Round, detail: DetailLog) -> Problems:
     """LoadGen's numbers are numbers in the log, not text.
 
     Why: LoadGen writes numbers without quotes; quotes mean that the log was rewritten.

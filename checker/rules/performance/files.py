@@ -10,7 +10,7 @@ from checker.model import AccuracyRun, ComplianceRun, PerformanceRun, RangingRun
 from checker.parse.detail import DetailLog
 from checker.parse.reading import File, Folder
 from checker.parse.summary import SummaryLog
-from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
+from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, rule
 from checker.rules.comparing import at
 from checker.wording import listed, quantity, shown
 from schemas.round import Round, Scenario
@@ -19,7 +19,7 @@ _LOGS = ("mlperf_log_detail.txt", "mlperf_log_summary.txt")
 
 
 @rule("P101", ERROR, needs=("complete", "uses_loadgen"))
-def performance_log_present(result: Result, round: Round) -> Iterator[Problem]:
+def performance_log_present(result: Result, round: Round) -> Problems:
     """The performance run has a detail log.
 
     Why: it is the measurement; without it there is no result.
@@ -28,21 +28,16 @@ def performance_log_present(result: Result, round: Round) -> Iterator[Problem]:
     """
     folder = result.folder.folder("performance")
     if folder is None:
-        yield Problem(
-            "found no folder performance/; expected performance/run_1 with LoadGen's logs",
-            path=result.path,
-            required="performance/run_1",
-        )
+        text = "found no folder performance/; expected performance/run_1 with LoadGen's logs"
+        yield Problem(text, path=result.path, required="performance/run_1")
         return
     if not result.runs:
         names = sorted(folder.folders)
-        yield Problem(
+        text = (
             f"found {listed(names) if names else 'no folder'} in performance/; expected run_1 with "
-            "LoadGen's logs",
-            names,
-            "run_1",
-            folder.path,
+            "LoadGen's logs"
         )
+        yield Problem(text, names, "run_1", folder.path)
     for run in result.runs:
         if run.detail is None:
             yield Problem("the run has no mlperf_log_detail.txt", path=run.detail_path)
@@ -51,7 +46,7 @@ def performance_log_present(result: Result, round: Round) -> Iterator[Problem]:
 @rule("P110", ERROR, needs={"run": "performance", "detail": "performance.detail"})
 def scenario_matches(
     result: Result, round: Round, run: PerformanceRun, detail: DetailLog
-) -> Iterator[Problem]:
+) -> Problems:
     """The log is of the folder's scenario, or of one that the round lets it be inferred from.
 
     Why: a number measured in one scenario means nothing in another.
@@ -89,7 +84,7 @@ def scenario_matches(
 
 
 @rule("P130", ERROR)
-def summary_present(run: PerformanceRun, round: Round) -> Iterator[Problem]:
+def summary_present(run: PerformanceRun, round: Round) -> Problems:
     """The performance run has a summary log.
 
     Why: it is one of the two required logs, and what reviewers read.
@@ -103,7 +98,7 @@ def summary_present(run: PerformanceRun, round: Round) -> Iterator[Problem]:
 @rule("P137", ERROR, needs=("complete", "uses_loadgen"))
 def run_count(
     result: Result, round: Round, rules: Scenario, runs: list[PerformanceRun]
-) -> Iterator[Problem]:
+) -> Problems:
     """The folder holds as many runs as the scenario requires.
 
     Why: v0.5 and v0.7 require five Server runs; later rounds one.
@@ -114,23 +109,17 @@ def run_count(
     wanted = rules.runs if result.scenario_folder == result.scenario else 1
     first = runs[0]
     if len(runs) < wanted:
-        yield Problem(
-            f"found {quantity(len(runs), 'performance run')}; {result.scenario} requires {wanted}",
-            len(runs),
-            wanted,
-            f"{result.path}/performance",
+        text = (
+            f"found {quantity(len(runs), 'performance run')}; {result.scenario} requires {wanted}"
         )
+        yield Problem(text, len(runs), wanted, f"{result.path}/performance")
     elif first.index != 1:
-        yield Problem(
-            f"found the performance run in {first.path.rsplit('/', 1)[-1]}; expected run_1",
-            first.index,
-            1,
-            first.path,
-        )
+        text = f"found the performance run in {first.path.rsplit('/', 1)[-1]}; expected run_1"
+        yield Problem(text, first.index, 1, first.path)
 
 
 @rule("P138", WARNING)
-def no_extra_runs(result: Result, round: Round, extra_runs: list[str]) -> Iterator[Problem]:
+def no_extra_runs(result: Result, round: Round, extra_runs: list[str]) -> Problems:
     """The folder holds no run beyond those that the scenario requires.
 
     Why: only the required runs count; with others, a reader cannot see which one was meant.
@@ -142,7 +131,7 @@ def no_extra_runs(result: Result, round: Round, extra_runs: list[str]) -> Iterat
 
 
 @rule("P141", ERROR, needs="result.complete")
-def performance_files(run: PerformanceRun, round: Round, folder: Folder) -> Iterator[Problem]:
+def performance_files(run: PerformanceRun, round: Round, folder: Folder) -> Problems:
     """Beside its two logs, the run's folder holds every other file that the round requires.
 
     Why: v0.5 requires the performance run's accuracy log too, and a power run needs spl.txt.
@@ -157,9 +146,7 @@ def performance_files(run: PerformanceRun, round: Round, folder: Folder) -> Iter
 
 
 @rule("P143", WARNING, needs={"log": "logged_answers"})
-def performance_accuracy_log_small(
-    run: PerformanceRun, round: Round, log: File
-) -> Iterator[Problem]:
+def performance_accuracy_log_small(run: PerformanceRun, round: Round, log: File) -> Problems:
     """An accuracy log beside the performance run is no larger than the round publishes.
 
     Why: a performance run logs no answers, or the few that a test samples.
@@ -168,12 +155,10 @@ def performance_accuracy_log_small(
     """
     limit = round.accuracy_log.max_bytes
     if limit is not None and log.size > limit:
-        yield Problem(
-            f"the file has {quantity(log.size, 'byte')}; expected at most {quantity(limit, 'byte')}",
-            log.size,
-            limit,
-            log.path,
+        text = (
+            f"the file has {quantity(log.size, 'byte')}; expected at most {quantity(limit, 'byte')}"
         )
+        yield Problem(text, log.size, limit, log.path)
 
 
 @rule("P147", ERROR, cases={"compliance": ERROR, "lines": WARNING})
@@ -182,7 +167,7 @@ def summary_whole(
     round: Round,
     summary: SummaryLog,
     detail: DetailLog | None = None,
-) -> Iterator[Problem]:
+) -> Problems:
     """The summary log is complete: every value once, and LoadGen's count of errors at its end.
 
     Why: a summary that ends earlier is truncated, and LoadGen's errors may be what is missing.
@@ -205,12 +190,9 @@ def summary_whole(
     if detail is not None and run.mode == "PerformanceOnly":
         missing = [key for key in _printed(run, detail) if key not in summary.values]
         if missing:
+            text = f"found no line for {listed(missing)}; expected each value that LoadGen prints"
             yield Problem(
-                f"found no line for {listed(missing)}; expected each value that LoadGen prints",
-                path=run.summary_path,
-                required=missing[:50],
-                case="lines",
-                count=len(missing),
+                text, path=run.summary_path, required=missing[:50], case="lines", count=len(missing)
             )
     for key, first, again, line in summary.repeated[:1]:
         yield Problem(
@@ -268,13 +250,13 @@ def _counts_errors(version: str | None) -> bool:
     return number.isdecimal() and int(number) >= 5
 
 
-@rule("P165", WARNING, needs={"mode": "mode"})
+@rule("P165", WARNING)
 def detail_log_whole(
     run: PerformanceRun | AccuracyRun | ComplianceRun | RangingRun,
     round: Round,
     detail: DetailLog,
     mode: str,
-) -> Iterator[Problem]:
+) -> Problems:
     """The detail log is complete: it holds the end of the measured phase and, of a performance run,
     its last results.
 
@@ -292,10 +274,5 @@ def detail_log_whole(
             wanted.append(keys.LATENCY.at(99.9))
     missing = [key for key in wanted if key not in detail]
     if missing:
-        yield Problem(
-            f"found no {listed(missing)}; expected a log that ends as LoadGen ends it",
-            path=run.detail_path,
-            line=detail.lines,
-            required=missing,
-            damage=True,
-        )
+        text = f"found no {listed(missing)}; expected a log that ends as LoadGen ends it"
+        yield Problem(text, path=run.detail_path, line=detail.lines, required=missing, damage=True)

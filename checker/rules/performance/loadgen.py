@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from checker import loadgen_keys as keys
 from checker.model import AccuracyRun, PerformanceRun, RangingRun, SharedLogs
 from checker.parse.detail import DetailLog
-from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
+from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, Problems, rule
 from checker.rules.comparing import at, is_uncommitted
 from checker.wording import listed, quantity, shown
 from schemas.round import Round
@@ -16,7 +14,7 @@ from schemas.round import Round
 @rule("P128", WARNING)
 def loadgen_version(
     run: PerformanceRun | AccuracyRun, round: Round, detail: DetailLog, loadgen_version: str
-) -> Iterator[Problem]:
+) -> Problems:
     """LoadGen's version belongs to the round.
 
     Why: rounds change seeds, metrics and checks inside LoadGen.
@@ -36,7 +34,7 @@ def loadgen_version(
 @rule("P148", WARNING)
 def loadgen_version_stated(
     run: PerformanceRun | AccuracyRun, round: Round, detail: DetailLog
-) -> Iterator[Problem]:
+) -> Problems:
     """The log states LoadGen's version.
 
     Why: LoadGen writes it first; a log without it was cut or edited.
@@ -51,7 +49,7 @@ def loadgen_version_stated(
 @rule("P129", WARNING)
 def loadgen_unmodified(
     run: PerformanceRun | AccuracyRun | RangingRun, round: Round, detail: DetailLog
-) -> Iterator[Problem]:
+) -> Problems:
     """LoadGen was built without uncommitted changes.
 
     Why: LoadGen must be used unaltered; a changed checkout may be a changed LoadGen.
@@ -60,20 +58,15 @@ def loadgen_unmodified(
     """
     for entry in detail.errors:
         if is_uncommitted(entry.key, str(entry.value)):
+            text = "LoadGen was built with uncommitted changes; expected a clean checkout"
             yield Problem(
-                "LoadGen was built with uncommitted changes; expected a clean checkout",
-                str(entry.value)[:300],
-                "a clean checkout",
-                run.detail_path,
-                entry.line,
+                text, str(entry.value)[:300], "a clean checkout", run.detail_path, entry.line
             )
             return
 
 
 @rule("P139", WARNING, needs={"other": "result.performance.detail"})
-def same_setup(
-    run: AccuracyRun, round: Round, detail: DetailLog, other: DetailLog
-) -> Iterator[Problem]:
+def same_setup(run: AccuracyRun, round: Round, detail: DetailLog, other: DetailLog) -> Problems:
     """The accuracy run was made with the performance run's scenario, library and token latencies.
 
     Why: the accuracy must be that of the system whose performance is published.
@@ -85,9 +78,7 @@ def same_setup(
 
 
 @rule("P159", NOTE, needs={"other": "result.performance.detail"})
-def same_sut_name(
-    run: AccuracyRun, round: Round, detail: DetailLog, other: DetailLog
-) -> Iterator[Problem]:
+def same_sut_name(run: AccuracyRun, round: Round, detail: DetailLog, other: DetailLog) -> Problems:
     """The accuracy run names the same system under test as the performance run.
 
     Why: the accuracy must be that of the system whose performance is published.
@@ -97,7 +88,7 @@ def same_sut_name(
     yield from _differs(run, detail, other, keys.SUT_NAME)
 
 
-def _differs(run: AccuracyRun, detail: DetailLog, other: DetailLog, key: str) -> Iterator[Problem]:
+def _differs(run: AccuracyRun, detail: DetailLog, other: DetailLog, key: str) -> Problems:
     mine, theirs = detail.get(key), other.get(key)
     stated = mine not in (None, "") and theirs not in (None, "")
     if stated and mine != theirs:
@@ -110,7 +101,7 @@ def _differs(run: AccuracyRun, detail: DetailLog, other: DetailLog, key: str) ->
 @rule(
     "P140", NOTE, needs={"mine": "loadgen_version", "theirs": "result.performance.loadgen_version"}
 )
-def same_loadgen(run: AccuracyRun, round: Round, mine: str, theirs: str) -> Iterator[Problem]:
+def same_loadgen(run: AccuracyRun, round: Round, mine: str, theirs: str) -> Problems:
     """The accuracy run was made with the performance run's LoadGen version.
 
     Why: both runs should come from one build.
@@ -123,7 +114,7 @@ def same_loadgen(run: AccuracyRun, round: Round, mine: str, theirs: str) -> Iter
 
 
 @rule("P149", ERROR, cases={"one submitter": WARNING, "one machine": WARNING})
-def log_of_one_system(shared: SharedLogs, round: Round) -> Iterator[Problem]:
+def log_of_one_system(shared: SharedLogs, round: Round) -> Problems:
     """A performance log belongs to one system.
 
     Why: a measurement of one system says nothing about another. One machine may appear in two

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 
 from checker import loadgen_keys as keys
 from checker import metrics
 from checker.early_stopping import minimum_queries
 from checker.model import AccuracyRun, PerformanceRun, RangingRun, Result
 from checker.parse.detail import DetailLog
-from checker.rule import ERROR, WARNING, NotJudged, Problem, rule
+from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, rule
 from checker.rules.comparing import at, compare_setting, loadgen_errors
 from checker.wording import quantity, shown
 from schemas.round import Round, Scenario
@@ -25,7 +24,7 @@ _TOKEN_COUNT_FIX = (
 
 
 @rule("P102", ERROR)
-def run_valid(run: PerformanceRun, round: Round, detail: DetailLog) -> Iterator[Problem]:
+def run_valid(run: PerformanceRun, round: Round, detail: DetailLog) -> Problems:
     """LoadGen called the run VALID.
 
     Why: an INVALID run missed its duration, its query count or its latency bound.
@@ -46,7 +45,7 @@ def run_valid(run: PerformanceRun, round: Round, detail: DetailLog) -> Iterator[
 @rule("P103", ERROR, cases={"ranging": WARNING})
 def no_loadgen_errors(
     run: PerformanceRun | AccuracyRun | RangingRun, round: Round, detail: DetailLog
-) -> Iterator[Problem]:
+) -> Problems:
     """LoadGen recorded no error in the run.
 
     Why: an error record means that LoadGen could not run the test as it was set up.
@@ -76,7 +75,7 @@ def no_loadgen_errors(
 
 
 @rule("P105", ERROR)
-def query_count_reached(run: PerformanceRun, round: Round, detail: DetailLog) -> Iterator[Problem]:
+def query_count_reached(run: PerformanceRun, round: Round, detail: DetailLog) -> Problems:
     """The run issued as many queries as it was set to.
 
     Why: a setting shows what was intended, only the count shows what happened.
@@ -106,7 +105,7 @@ def query_count_reached(run: PerformanceRun, round: Round, detail: DetailLog) ->
 
 
 @rule("P107", ERROR)
-def duration_reached(run: PerformanceRun, round: Round, detail: DetailLog) -> Iterator[Problem]:
+def duration_reached(run: PerformanceRun, round: Round, detail: DetailLog) -> Problems:
     """The run lasted as long as it was set to.
 
     Why: a setting shows what was intended, only the clock shows what happened.
@@ -134,7 +133,7 @@ def duration_reached(run: PerformanceRun, round: Round, detail: DetailLog) -> It
 
 
 @rule("P114", ERROR, needs="limits.early_stopping")
-def early_stopping(run: PerformanceRun, round: Round, detail: DetailLog) -> Iterator[Problem]:
+def early_stopping(run: PerformanceRun, round: Round, detail: DetailLog) -> Problems:
     """LoadGen's early-stopping criterion was met.
 
     Why: it replaces a fixed number of queries: the tail is known at 99% confidence.
@@ -159,10 +158,10 @@ def early_stopping(run: PerformanceRun, round: Round, detail: DetailLog) -> Iter
         yield at(run, keys.EARLY_STOPPING_MET, text, False, True)
 
 
-@rule("P115", ERROR, needs={"limits": "limits", "applies": "limits.early_stopping"})
+@rule("P115", ERROR, needs={"applies": "limits.early_stopping"})
 def early_stopping_minimum(
     run: PerformanceRun, round: Round, detail: DetailLog, limits: Scenario, applies: bool
-) -> Iterator[Problem]:
+) -> Problems:
     """The run processed the fewest queries from which early stopping can estimate its percentile.
 
     Why: below 64 (90th percentile) or 662 queries (99th) there is no estimate at 99% confidence.
@@ -184,10 +183,10 @@ def early_stopping_minimum(
         yield at(run, keys.QUERY_COUNT, text, count, needed)
 
 
-@rule("P117", ERROR, needs={"limits": "limits", "most": "limits.target_latency_ns"})
+@rule("P117", ERROR, needs={"most": "limits.target_latency_ns"})
 def latency_within_limit(
     run: PerformanceRun, round: Round, detail: DetailLog, limits: Scenario, most: int
-) -> Iterator[Problem]:
+) -> Problems:
     """The measured tail latency is within the round's bound.
 
     Why: the Server result is the load at which the tail stays below the bound.
@@ -210,7 +209,7 @@ def latency_within_limit(
 
 def _token_limit(
     run: PerformanceRun, detail: DetailLog, limit_ms: float, setting: str, family: keys.Latencies
-) -> Iterator[Problem]:
+) -> Problems:
     if run.scenario != "Server":
         raise NotJudged
     most = limit_ms * 1e6
@@ -242,7 +241,7 @@ def _token_limit(
 @rule("P119", ERROR, needs={"most": "limits.ttft_ms"})
 def time_to_first_token(
     run: PerformanceRun, round: Round, detail: DetailLog, most: float
-) -> Iterator[Problem]:
+) -> Problems:
     """Time to first token, as set and as measured, is within the limit of the folder's scenario.
 
     Why: Interactive results have tighter limits than Server results; LoadGen calls both Server.
@@ -255,7 +254,7 @@ def time_to_first_token(
 @rule("P120", ERROR, needs={"most": "limits.tpot_ms"})
 def time_per_output_token(
     run: PerformanceRun, round: Round, detail: DetailLog, most: float
-) -> Iterator[Problem]:
+) -> Problems:
     """Time per output token, as set and as measured, is within the limit of the folder's scenario.
 
     Why: Interactive results have tighter limits than Server results; LoadGen calls both Server.
@@ -266,9 +265,7 @@ def time_per_output_token(
 
 
 @rule("P144", ERROR)
-def token_latencies_positive(
-    run: PerformanceRun, round: Round, detail: DetailLog
-) -> Iterator[Problem]:
+def token_latencies_positive(run: PerformanceRun, round: Round, detail: DetailLog) -> Problems:
     """No time to first token is zero or negative, and no time per output token is negative.
 
     Why: LoadGen computes such times when a first token was not reported or a token count is 0 or 1;
@@ -295,7 +292,7 @@ def token_latencies_positive(
 
 
 @rule("P122", ERROR)
-def metric_sound(result: Result, round: Round) -> Iterator[Problem]:
+def metric_sound(result: Result, round: Round) -> Problems:
     """The published number is there, finite and greater than zero.
 
     Why: a result without a number, or with NaN, infinity, zero or less, is not a measurement.
@@ -321,11 +318,8 @@ def metric_sound(result: Result, round: Round) -> Iterator[Problem]:
         )
     elif not math.isfinite(metric.value) or metric.value <= 0:
         line = run.detail.line(metric.name) if run is not None and run.detail is not None else None
-        yield Problem(
+        text = (
             f"the result ({metric.name}) is {quantity(metric.value)} {metric.unit}; expected a finite "
-            "number above 0",
-            metric.value,
-            "> 0",
-            path,
-            line,
+            "number above 0"
         )
+        yield Problem(text, metric.value, "> 0", path, line)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from checker import loadgen_keys as keys
-from checker.model import PerformanceRun, RangingRun
+from checker.model import PerformanceRun, PoweredRun
 from checker.parse.detail import DetailLog
-from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, rule
+from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, Problems, rule
 from checker.rules.comparing import at, compare_setting, seed_problems
 from checker.wording import listed, quantity, shown
 from schemas.round import Benchmark, Round
 
 
 @rule("P104", ERROR, needs={"least": "limits.min_query_count"})
-def min_query_count(
-    run: PerformanceRun, round: Round, detail: DetailLog, least: int
-) -> Iterator[Problem]:
+def min_query_count(run: PerformanceRun, round: Round, detail: DetailLog, least: int) -> Problems:
     """The run was set to issue at least the round's minimum number of queries.
 
     Why: with fewer queries the tail latency is not known at the required confidence.
@@ -27,9 +23,7 @@ def min_query_count(
 
 
 @rule("P106", ERROR, needs={"least": "limits.min_duration_ms"})
-def min_duration(
-    run: PerformanceRun, round: Round, detail: DetailLog, least: int
-) -> Iterator[Problem]:
+def min_duration(run: PerformanceRun, round: Round, detail: DetailLog, least: int) -> Problems:
     """The run was set to last at least the round's minimum duration.
 
     Why: a short run shows neither thermal limits nor rare slow queries.
@@ -42,7 +36,7 @@ def min_duration(
 @rule("P108", ERROR, needs={"least": "result.benchmark.performance_sample_count"})
 def performance_sample_count(
     run: PerformanceRun, round: Round, detail: DetailLog, least: int
-) -> Iterator[Problem]:
+) -> Problems:
     """The performance run drew from at least the benchmark's number of loaded samples.
 
     Why: a small set of samples stays in caches and flatters the measurement.
@@ -54,7 +48,7 @@ def performance_sample_count(
 
 
 @rule("P109", ERROR)
-def seeds(run: PerformanceRun, round: Round, detail: DetailLog) -> Iterator[Problem]:
+def seeds(run: PerformanceRun, round: Round, detail: DetailLog) -> Problems:
     """The performance run used the three seeds announced for the round.
 
     Why: announced seeds fix which samples are issued when, the same for everybody.
@@ -65,9 +59,7 @@ def seeds(run: PerformanceRun, round: Round, detail: DetailLog) -> Iterator[Prob
 
 
 @rule("P111", ERROR)
-def performance_mode(
-    run: PerformanceRun | RangingRun, round: Round, detail: DetailLog
-) -> Iterator[Problem]:
+def performance_mode(run: PoweredRun, round: Round, detail: DetailLog) -> Problems:
     """The performance run was made in performance mode.
 
     Why: accuracy mode measures nothing that may be published as performance.
@@ -83,7 +75,7 @@ def performance_mode(
 @rule("P112", ERROR, needs={"least": "limits.min_samples_per_query"})
 def offline_min_samples(
     run: PerformanceRun, round: Round, detail: DetailLog, least: int
-) -> Iterator[Problem]:
+) -> Problems:
     """The Offline query holds at least the benchmark's minimum number of samples.
 
     Why: Offline is one query; with few samples its throughput is dominated by start and end.
@@ -96,7 +88,7 @@ def offline_min_samples(
 @rule("P113", ERROR, needs={"wanted": "limits.samples_per_query"})
 def samples_per_query(
     run: PerformanceRun, round: Round, detail: DetailLog, wanted: int
-) -> Iterator[Problem]:
+) -> Problems:
     """A query holds the number of samples that the scenario fixes (MultiStream: 8).
 
     Why: MultiStream's latency is that of a query of eight samples.
@@ -109,7 +101,7 @@ def samples_per_query(
 @rule("P116", ERROR, needs={"most": "limits.target_latency_ns"})
 def target_latency_setting(
     run: PerformanceRun, round: Round, detail: DetailLog, most: int
-) -> Iterator[Problem]:
+) -> Problems:
     """LoadGen's latency bound was not set above the round's.
 
     Why: a run held to a looser bound is a run of another benchmark.
@@ -122,7 +114,7 @@ def target_latency_setting(
 
 
 @rule("P118", ERROR, needs="limits.token_latencies")
-def token_latencies(run: PerformanceRun, round: Round, detail: DetailLog) -> Iterator[Problem]:
+def token_latencies(run: PerformanceRun, round: Round, detail: DetailLog) -> Problems:
     """LoadGen recorded token latencies, as the benchmark requires.
 
     Why: time to first token and time per output token are the benchmark's latency bounds.
@@ -133,7 +125,7 @@ def token_latencies(run: PerformanceRun, round: Round, detail: DetailLog) -> Ite
 
 
 @rule("P121", ERROR, needs="limits.equal_issue")
-def equal_issue(run: PerformanceRun, round: Round, detail: DetailLog) -> Iterator[Problem]:
+def equal_issue(run: PerformanceRun, round: Round, detail: DetailLog) -> Problems:
     """Samples of unequal cost were issued equally often.
 
     Why: with random choice, one run can draw more of the cheap samples than another.
@@ -145,7 +137,7 @@ def equal_issue(run: PerformanceRun, round: Round, detail: DetailLog) -> Iterato
 
 
 @rule("P124", ERROR, cases={"probability": WARNING})
-def no_audit_settings(run: PerformanceRun, round: Round, detail: DetailLog) -> Iterator[Problem]:
+def no_audit_settings(run: PerformanceRun, round: Round, detail: DetailLog) -> Problems:
     """The submitted run was not made with a compliance test's settings.
 
     Why: audit settings change which samples are issued (issue_same) or what is logged.
@@ -166,7 +158,7 @@ def no_audit_settings(run: PerformanceRun, round: Round, detail: DetailLog) -> I
 @rule("P125", ERROR, needs={"least": "limits.percentile"})
 def target_percentile(
     run: PerformanceRun, round: Round, detail: DetailLog, least: float
-) -> Iterator[Problem]:
+) -> Problems:
     """The run was judged at the scenario's tail percentile.
 
     Why: a lower percentile hides the slow queries.
@@ -182,7 +174,7 @@ def target_percentile(
 
 
 @rule("P126", WARNING, cases={"reached": NOTE})
-def not_ended_early(run: PerformanceRun, round: Round, detail: DetailLog) -> Iterator[Problem]:
+def not_ended_early(run: PerformanceRun, round: Round, detail: DetailLog) -> Problems:
     """No upper bound on queries or time could end the run before its minimum.
 
     Why: max_query_count and max_duration can end a run before its minimum is reached.
@@ -220,7 +212,7 @@ def not_ended_early(run: PerformanceRun, round: Round, detail: DetailLog) -> Ite
 )
 def whole_dataset_in_qsl(
     run: PerformanceRun, round: Round, detail: DetailLog, benchmark: Benchmark, size: int
-) -> Iterator[Problem]:
+) -> Problems:
     """The performance run's sample library is the whole data set.
 
     Why: LoadGen draws from what the library reports; a part of the data set may be easier.
@@ -241,7 +233,7 @@ def whole_dataset_in_qsl(
 
 
 @rule("P136", ERROR)
-def seeds_as_requested(run: PerformanceRun, round: Round, detail: DetailLog) -> Iterator[Problem]:
+def seeds_as_requested(run: PerformanceRun, round: Round, detail: DetailLog) -> Problems:
     """The effective seeds are those that were requested.
 
     Why: LoadGen copies one to the other; a difference means that the log was edited.
@@ -263,9 +255,7 @@ _SINGLE = ("result_", "effective_", "requested_", "early_stopping_latency", "ear
 
 
 @rule("P123", ERROR)
-def no_contradicting_records(
-    run: PerformanceRun | RangingRun, round: Round, detail: DetailLog
-) -> Iterator[Problem]:
+def no_contradicting_records(run: PoweredRun, round: Round, detail: DetailLog) -> Problems:
     """No setting or result is recorded twice with different values.
 
     Why: LoadGen writes each once; a second one means that the log was edited or joined.

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from itertools import compress
 
-from checker.model import PerformanceRun, RangingRun
+from checker.model import PoweredRun
 from checker.parse.power import PowerLogs, Readings, SampleLog
-from checker.rule import WARNING, Problem, rule
+from checker.rule import WARNING, Problem, Problems, rule
 from schemas.round import Round
 
 _PRODUCT_PERCENT = 5.0
@@ -27,12 +26,12 @@ _OFTEN = 0.05
     needs={"logs": "power", "samples": "power.samples", "channels": "power.samples.channels"},
 )
 def channel_watts_sound(
-    run: PerformanceRun | RangingRun,
+    run: PoweredRun,
     round: Round,
     logs: PowerLogs,
     samples: SampleLog,
     channels: dict[str, Readings],
-) -> Iterator[Problem]:
+) -> Problems:
     """Every channel reads a finite power of 0 W or more throughout the run.
 
     Why: a channel that reads below 0 W is wired backwards, and lowers the total that is published.
@@ -62,12 +61,12 @@ def channel_watts_sound(
     needs={"logs": "power", "samples": "power.samples", "channels": "power.samples.channels"},
 )
 def channel_readings_consistent(
-    run: PerformanceRun | RangingRun,
+    run: PoweredRun,
     round: Round,
     logs: PowerLogs,
     samples: SampleLog,
     channels: dict[str, Readings],
-) -> Iterator[Problem]:
+) -> Problems:
     """Each channel's watts are its volts times amperes times power factor.
 
     Why: the meter measures all four at once; where they disagree, one of them was changed.
@@ -103,12 +102,12 @@ def _apart(channel: Readings, at: int) -> bool:
     needs={"logs": "power", "samples": "power.samples", "channels": "power.samples.channels"},
 )
 def channels_sum_to_total(
-    run: PerformanceRun | RangingRun,
+    run: PoweredRun,
     round: Round,
     logs: PowerLogs,
     samples: SampleLog,
     channels: dict[str, Readings],
-) -> Iterator[Problem]:
+) -> Problems:
     """The total power, which is published, is the sum of the channels.
 
     Why: with a channel left out the published power is that of a part of the system.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from checker.model import Result, Submitter
 from checker.near import hint, nearest
 from checker.parse.documents import Document
 from checker.parse.power import PowerLogs
 from checker.parse.reading import Folder
-from checker.rule import ERROR, NOTE, WARNING, Problem, rule
+from checker.rule import ERROR, NOTE, WARNING, Problem, Problems, rule
 from checker.rules.power.records import LOGS, has_power
 from checker.rules.structure.entries import listed
 from schemas.round import Round
@@ -28,8 +28,8 @@ _REJECTED = ("server.json", "client.log", "ptd_logs.txt", "ranging")
 _DOCUMENTS = ("analyzer_table", "power_settings")
 
 
-@rule("W101", ERROR, cases={"rejected": ERROR}, when=has_power, needs={"folder": "folder"})
-def power_files_present(result: Result, round: Round, folder: Folder) -> Iterator[Problem]:
+@rule("W101", ERROR, cases={"rejected": ERROR}, when=has_power)
+def power_files_present(result: Result, round: Round, folder: Folder) -> Problems:
     """A result with a power measurement has its run, its ranging run and its records.
 
     Why: power counts only with the meter's samples and the records that tie them to the run.
@@ -57,12 +57,8 @@ def power_files_present(result: Result, round: Round, folder: Folder) -> Iterato
                 near = nearest(file, set(here.files) - set(required), 0.85)
                 yield _missing(here, file, f"no {file}{hint(near)}")
             elif here.files[file].size == 0 and file == "spl.txt":
-                yield Problem(
-                    "found an empty file; expected the meter's samples",
-                    path=f"{here.path}/{file}",
-                    found=0,
-                    required="> 0 bytes",
-                )
+                text = "found an empty file; expected the meter's samples"
+                yield Problem(text, path=f"{here.path}/{file}", found=0, required="> 0 bytes")
 
 
 def _missing(here: Folder, name: str, what: str) -> Problem:
@@ -75,7 +71,7 @@ def _missing(here: Folder, name: str, what: str) -> Problem:
 
 
 @rule("W102", ERROR, when=has_power, needs=LOGS)
-def power_records_complete(result: Result, round: Round, logs: PowerLogs) -> Iterator[Problem]:
+def power_records_complete(result: Result, round: Round, logs: PowerLogs) -> Problems:
     """client.json and server.json state what the power checks need.
 
     Why: their sessions, phases and checksums tie the meter's samples to the run.
@@ -97,7 +93,7 @@ def power_records_complete(result: Result, round: Round, logs: PowerLogs) -> Ite
 
 
 @rule("W109", ERROR, cases={"unrecorded": WARNING, "line-ends": NOTE}, when=has_power, needs=LOGS)
-def files_unchanged(result: Result, round: Round, logs: PowerLogs) -> Iterator[Problem]:
+def files_unchanged(result: Result, round: Round, logs: PowerLogs) -> Problems:
     """The measurement's files have the checksums that client and server recorded.
 
     Why: a log changed after the measurement does not record it.
@@ -125,13 +121,11 @@ def files_unchanged(result: Result, round: Round, logs: PowerLogs) -> Iterator[P
         if digest == digests[1] != digests[0]:
             converted.append(name)
         elif digest != digests[0]:
-            yield Problem(
+            text = (
                 f"found SHA-1 {digests[0]}; expected {digest}, as in "
-                f"{document.path.rpartition('/')[2]}",
-                path=f"{base}/{name}",
-                found=digests[0],
-                required=digest,
+                f"{document.path.rpartition('/')[2]}"
             )
+            yield Problem(text, path=f"{base}/{name}", found=digests[0], required=digest)
     for names, message, case in (
         (unrecorded, "found no recorded checksum of {}; expected SHA-1", "unrecorded"),
         (
@@ -141,17 +135,12 @@ def files_unchanged(result: Result, round: Round, logs: PowerLogs) -> Iterator[P
         ),
     ):
         if names:
-            yield Problem(
-                message.format(listed(names)),
-                path=f"{base}/{names[0]}",
-                found=names,
-                case=case,
-                count=len(names),
-            )
+            text = message.format(listed(names))
+            yield Problem(text, path=f"{base}/{names[0]}", found=names, case=case, count=len(names))
 
 
 @rule("W123", WARNING, when=has_power, needs="complete")
-def power_documents_present(submitter: Submitter, round: Round) -> Iterator[Problem]:
+def power_documents_present(submitter: Submitter, round: Round) -> Problems:
     """A measured system has an analyzer_table and a power_settings document.
 
     Why: they say which meter was connected where, and how the system's power was set.
@@ -179,7 +168,7 @@ def power_documents_present(submitter: Submitter, round: Round) -> Iterator[Prob
 
 
 @rule("W128", WARNING, needs={"pattern": "round.layout.nameplate_power"})
-def nameplate_power_present(submitter: Submitter, round: Round, pattern: str) -> Iterator[Problem]:
+def nameplate_power_present(submitter: Submitter, round: Round, pattern: str) -> Problems:
     """A measured system states the power that its parts are rated for.
 
     Why: an average above the rated power, or far below idle power, is not that of the system.
@@ -192,12 +181,8 @@ def nameplate_power_present(submitter: Submitter, round: Round, pattern: str) ->
             where = pattern.format(
                 division=submitter.division, submitter=submitter.name, system=system.name
             )
-            yield Problem(
-                "found no nameplate power of the measured system",
-                path=where,
-                required=where,
-                results=system.results,
-            )
+            text = "found no nameplate power of the measured system"
+            yield Problem(text, path=where, required=where, results=system.results)
 
 
 def _measured(submitter: Submitter) -> list[str]:

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from checker import metrics
-from checker.model import PerformanceRun, RangingRun, Result
+from checker.model import PoweredRun, RangingRun, Result
 from checker.parse.detail import DetailLog
 from checker.parse.documents import Document
 from checker.parse.power import PowerLogs, SampleLog
-from checker.rule import ERROR, NOTE, WARNING, Problem, rule
-from checker.rules.power.records import (
-    SERVER,
-    exchange,
-    has_power,
-    testing_value,
-    while_measured,
-)
+from checker.rule import ERROR, NOTE, WARNING, Problem, Problems, rule
+from checker.rules.power.records import SERVER, exchange, has_power, testing_value, while_measured
 from checker.wording import number, quantity, rounded, shown
 from schemas.round import Round
 
@@ -55,7 +48,7 @@ def _measured(logs: PowerLogs) -> float:
 )
 def uncertainty(
     result: Result, round: Round, server: Document, stated: dict[str, Any], logs: PowerLogs
-) -> Iterator[Problem]:
+) -> Problems:
     """The meter's uncertainty during the run was below 1%.
 
     Why: fixed ranges that do not fit the load make the reading inaccurate.
@@ -102,7 +95,7 @@ def uncertainty(
 @rule("W113", ERROR, when=has_power, needs=_RANGING)
 def power_as_in_ranging(
     result: Result, round: Round, logs: PowerLogs, before: PowerLogs
-) -> Iterator[Problem]:
+) -> Problems:
     """The run's average power is not far below the ranging run's.
 
     Why: the meter's ranges were set for the ranging run's load; a much lower one is read badly,
@@ -125,7 +118,7 @@ def power_as_in_ranging(
 @rule("W114", WARNING, cases={"ranged-long-enough": NOTE}, when=has_power, needs=_RANGING)
 def duration_as_in_ranging(
     result: Result, round: Round, logs: PowerLogs, before: PowerLogs
-) -> Iterator[Problem]:
+) -> Problems:
     """The run and the ranging run took about the same time.
 
     Why: a run of another length may have been another run; systems that throttle differ a little.
@@ -157,7 +150,6 @@ def duration_as_in_ranging(
         "logs": "performance.power",
         "samples": "performance.power.samples",
         "detail": "performance.detail",
-        "complete": "complete",
     },
 )
 def power_metric_present(
@@ -167,7 +159,7 @@ def power_metric_present(
     samples: SampleLog,
     detail: DetailLog,
     complete: bool,
-) -> Iterator[Problem]:
+) -> Problems:
     """A measured result has a finite power metric above 0.
 
     Why: it is what is published for it.
@@ -202,19 +194,11 @@ def power_metric_present(
     "W126",
     WARNING,
     when=has_power,
-    needs={
-        "samples": "power.samples",
-        "marks": "power.samples.marks",
-        "server": "power.server",
-    },
+    needs={"samples": "power.samples", "marks": "power.samples.marks", "server": "power.server"},
 )
 def samples_of_session(
-    run: PerformanceRun | RangingRun,
-    round: Round,
-    samples: SampleLog,
-    marks: dict[str, int],
-    server: Document,
-) -> Iterator[Problem]:
+    run: PoweredRun, round: Round, samples: SampleLog, marks: dict[str, int], server: Document
+) -> Problems:
     """The samples are marked with the session and the phase that the records name.
 
     Why: samples of another session are of another run.
@@ -225,24 +209,16 @@ def samples_of_session(
     wanted = f"{session}_{'ranging' if run.kind == 'ranging' else 'testing'}"
     for mark, count in marks.items() if isinstance(session, str) and session else ():
         if mark and mark != wanted:
-            yield Problem(
-                f"found {quantity(count, 'sample')} marked {shown(mark)}; expected {shown(wanted)}",
-                path=samples.path,
-                found=mark[:80],
-                required=wanted,
-                count=count,
+            text = (
+                f"found {quantity(count, 'sample')} marked {shown(mark)}; expected {shown(wanted)}"
             )
+            yield Problem(text, path=samples.path, found=mark[:80], required=wanted, count=count)
 
 
-@rule(
-    "W127",
-    WARNING,
-    when=has_power,
-    needs={**SERVER, "samples": "performance.power.samples"},
-)
+@rule("W127", WARNING, when=has_power, needs={**SERVER, "samples": "performance.power.samples"})
 def meter_average_agrees(
     result: Result, round: Round, server: Document, stated: dict[str, Any], samples: SampleLog
-) -> Iterator[Problem]:
+) -> Problems:
     """The average that PTDaemon itself reported is that of the submitted samples.
 
     Why: both are of the same samples; where they disagree, samples were changed or left out.
@@ -255,25 +231,18 @@ def meter_average_agrees(
         return
     mean = sum(watts) / len(watts)
     if abs(mean / reported - 1) * 100 > _AGREEMENT_PERCENT:
-        yield Problem(
+        text = (
             f"found an average of {quantity(mean, 'W')}; expected {quantity(reported, 'W')} within "
-            f"{_AGREEMENT_PERCENT:g}%, as PTDaemon reported",
-            path=samples.path,
-            found=float(f"{mean:.6g}"),
-            required=reported,
+            f"{_AGREEMENT_PERCENT:g}%, as PTDaemon reported"
         )
+        yield Problem(text, path=samples.path, found=float(f"{mean:.6g}"), required=reported)
 
 
 @rule(
     "W129",
     WARNING,
     when=has_power,
-    needs={
-        "folder": "power_folder",
-        "ranging": "ranging",
-        "ranged": "ranging.detail",
-        "detail": "performance.detail",
-    },
+    needs={"folder": "power_folder", "ranged": "ranging.detail", "detail": "performance.detail"},
 )
 def ranging_is_the_same_run(
     result: Result,
@@ -282,7 +251,7 @@ def ranging_is_the_same_run(
     ranging: RangingRun,
     ranged: DetailLog,
     detail: DetailLog,
-) -> Iterator[Problem]:
+) -> Problems:
     """The ranging run was made with the run's scenario and settings.
 
     Why: ranges found under another load do not fit.

@@ -5,16 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 from array import array
-from collections.abc import Iterator
 
-from checker.model import PerformanceRun, RangingRun
+from checker.model import PoweredRun
 from checker.parse.detail import DetailLog
 from checker.parse.power import PowerLogs, SampleLog
-from checker.rule import ERROR, NOTE, WARNING, Problem, rule
-from checker.rules.power.records import (
-    SAMPLES,
-    has_power,
-)
+from checker.rule import ERROR, NOTE, WARNING, Problem, Problems, rule
+from checker.rules.power.records import SAMPLES, has_power
 from checker.wording import number, quantity, rounded
 from schemas.round import Round
 
@@ -32,12 +28,8 @@ def _measured(logs: PowerLogs) -> float:
 
 @rule("W115", ERROR, when=has_power, needs=SAMPLES)
 def sample_rate(
-    run: PerformanceRun | RangingRun,
-    round: Round,
-    logs: PowerLogs,
-    samples: SampleLog,
-    inside: list[int],
-) -> Iterator[Problem]:
+    run: PoweredRun, round: Round, logs: PowerLogs, samples: SampleLog, inside: list[int]
+) -> Problems:
     """The meter was read about once a second during the run.
 
     Why: slower sampling misses peaks; two samples a second come from something else.
@@ -48,23 +40,17 @@ def sample_rate(
     low, high = _RATE_HZ
     if seconds >= 20 and not low <= len(inside) / seconds <= high:
         rate = len(inside) / seconds
-        yield Problem(
+        text = (
             f"found {number(rate, 3)} samples/s ({number(len(inside))} in {seconds:,.1f} s); "
-            f"expected {low} to {high} samples/s",
-            path=samples.path,
-            found=float(f"{rate:.4g}"),
-            required=[low, high],
+            f"expected {low} to {high} samples/s"
         )
+        yield Problem(text, path=samples.path, found=float(f"{rate:.4g}"), required=[low, high])
 
 
 @rule("W116", ERROR, when=has_power, needs=SAMPLES)
 def no_gaps(
-    run: PerformanceRun | RangingRun,
-    round: Round,
-    logs: PowerLogs,
-    samples: SampleLog,
-    inside: list[int],
-) -> Iterator[Problem]:
+    run: PoweredRun, round: Round, logs: PowerLogs, samples: SampleLog, inside: list[int]
+) -> Problems:
     """No more than 5 s pass between two samples of the run, and their times only go forward.
 
     Why: what happened in a gap is not in the average.
@@ -92,12 +78,8 @@ def no_gaps(
 
 @rule("W117", WARNING, cases={"ranging": NOTE}, when=has_power, needs=SAMPLES)
 def watts_sound(
-    run: PerformanceRun | RangingRun,
-    round: Round,
-    logs: PowerLogs,
-    samples: SampleLog,
-    inside: list[int],
-) -> Iterator[Problem]:
+    run: PoweredRun, round: Round, logs: PowerLogs, samples: SampleLog, inside: list[int]
+) -> Problems:
     """Every sample of the run is a finite number of watts above 0.
 
     Why: a meter that reads -1 or NaN had nothing to read; such samples are left out of the mean.
@@ -120,13 +102,13 @@ def watts_sound(
 
 @rule("W118", WARNING, when=has_power, needs={**SAMPLES, "average": "power.average_watts"})
 def energy_agrees(
-    run: PerformanceRun | RangingRun,
+    run: PoweredRun,
     round: Round,
     logs: PowerLogs,
     samples: SampleLog,
     inside: list[int],
     average: float,
-) -> Iterator[Problem]:
+) -> Problems:
     """Average power times time is the energy under the samples.
 
     Why: they differ when samples are not evenly spaced or some were left out.
@@ -158,12 +140,8 @@ def _energy(samples: SampleLog, inside: list[int]) -> float:
 
 @rule("W119", ERROR, when=has_power, needs=SAMPLES)
 def interval_covered(
-    run: PerformanceRun | RangingRun,
-    round: Round,
-    logs: PowerLogs,
-    samples: SampleLog,
-    inside: list[int],
-) -> Iterator[Problem]:
+    run: PoweredRun, round: Round, logs: PowerLogs, samples: SampleLog, inside: list[int]
+) -> Problems:
     """Samples cover LoadGen's interval from its begin to its end.
 
     Why: the average is meant over the whole run, not over a part of it.
@@ -187,19 +165,10 @@ def interval_covered(
             )
 
 
-@rule(
-    "W120",
-    ERROR,
-    when=has_power,
-    needs={"logs": "power", "times": "power.samples.times", "detail": "detail"},
-)
+@rule("W120", ERROR, when=has_power, needs={"logs": "power", "times": "power.samples.times"})
 def samples_in_interval(
-    run: PerformanceRun | RangingRun,
-    round: Round,
-    logs: PowerLogs,
-    times: array[float],
-    detail: DetailLog,
-) -> Iterator[Problem]:
+    run: PoweredRun, round: Round, logs: PowerLogs, times: array[float], detail: DetailLog
+) -> Problems:
     """There are samples inside LoadGen's interval.
 
     Why: without one there is no power to publish.
@@ -207,11 +176,8 @@ def samples_in_interval(
     Source: power_measurement.adoc: samples between power_begin and power_end.
     """
     if logs.begin is None or logs.end is None:
-        yield Problem(
-            "found no power_begin and power_end; expected both",
-            path=run.detail_path,
-            required=["power_begin", "power_end"],
-        )
+        text = "found no power_begin and power_end; expected both"
+        yield Problem(text, path=run.detail_path, required=["power_begin", "power_end"])
     elif not logs.inside:
         apart = max(times[0] - logs.end if times[0] >= logs.end else logs.begin - times[-1], 0)
         zone = f" ({apart / 3600:.2f} h: a time zone?)" if apart > 1800 else ""
@@ -226,12 +192,8 @@ def samples_in_interval(
 
 @rule("W121", WARNING, when=has_power, needs=SAMPLES)
 def readings_consistent(
-    run: PerformanceRun | RangingRun,
-    round: Round,
-    logs: PowerLogs,
-    samples: SampleLog,
-    inside: list[int],
-) -> Iterator[Problem]:
+    run: PoweredRun, round: Round, logs: PowerLogs, samples: SampleLog, inside: list[int]
+) -> Problems:
     """Watts are volts times amperes times power factor, and the power factor is at most 1.
 
     Why: the meter measures all four at once; where they disagree, one of them was changed.

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
 from typing import Any
 
-from checker.model import PerformanceRun, RangingRun, Result
+from checker.model import PoweredRun, Result
 from checker.parse.documents import Document
 from checker.parse.power import PowerLogs
-from checker.rule import ERROR, NOTE, WARNING, Problem, rule
+from checker.rule import ERROR, NOTE, WARNING, Problem, Problems, rule
 from checker.rules.power.records import (
     CLIENT,
     LOGS,
@@ -37,7 +36,7 @@ _BOTH = {**CLIENT, **SERVER}
 @rule("W103", ERROR, cases={"unstated": WARNING}, when=has_power, needs=SERVER)
 def ptdaemon_version(
     result: Result, round: Round, server: Document, stated: dict[str, Any]
-) -> Iterator[Problem]:
+) -> Problems:
     """The meter was read by a PTDaemon version that the round accepts.
 
     Why: versions differ in how they check ranges and uncertainty.
@@ -61,7 +60,7 @@ def ptdaemon_version(
 @rule("W104", ERROR, cases={"device-type": WARNING}, when=has_power, needs=SERVER)
 def meter_supported(
     result: Result, round: Round, server: Document, stated: dict[str, Any]
-) -> Iterator[Problem]:
+) -> Problems:
     """The power meter is one that the round accepts.
 
     Why: only those are accurate enough and known to PTDaemon.
@@ -94,7 +93,7 @@ def meter_supported(
 
 
 @rule("W105", ERROR, when=has_power, needs=LOGS)
-def no_debug(result: Result, round: Round, logs: PowerLogs) -> Iterator[Problem]:
+def no_debug(result: Result, round: Round, logs: PowerLogs) -> Problems:
     """The power server did not run in debug mode.
 
     Why: in debug mode it skips its own checks.
@@ -108,12 +107,9 @@ def no_debug(result: Result, round: Round, logs: PowerLogs) -> Iterator[Problem]
         if document is not None and any(
             str(value).strip().lower() in ("true", "1", "yes") for value in values
         ):
+            text = "found debug true; expected false"
             yield Problem(
-                "found debug true; expected false",
-                path=document.path,
-                line=document.line_of("debug"),
-                found=True,
-                required=False,
+                text, path=document.path, line=document.line_of("debug"), found=True, required=False
             )
 
 
@@ -125,7 +121,7 @@ def clocks_agree(
     asked: dict[str, Any],
     server: Document,
     stated: dict[str, Any],
-) -> Iterator[Problem]:
+) -> Problems:
     """The client's and the server's clocks agree in every phase.
 
     Why: samples are chosen by time: with clocks apart they are of another moment.
@@ -152,11 +148,7 @@ def clocks_agree(
         else:
             continue
         yield Problem(
-            message,
-            path=server.path,
-            line=server.line_of("phases"),
-            found=found,
-            required=required,
+            message, path=server.path, line=server.line_of("phases"), found=found, required=required
         )
 
 
@@ -168,7 +160,7 @@ def one_session(
     asked: dict[str, Any],
     server: Document,
     stated: dict[str, Any],
-) -> Iterator[Problem]:
+) -> Problems:
     """client.json and server.json are of one session: ids, name and messages agree.
 
     Why: records of two measurements prove neither.
@@ -188,12 +180,9 @@ def one_session(
     pairs = itertools.zip_longest(exchange(client, "messages"), exchange(server, "messages"))
     for index, (mine, theirs) in enumerate(pairs, 1):
         if mine != theirs:
+            text = f"found message {index} {_short(theirs)}; expected {_short(mine)}, as in client.json"
             yield Problem(
-                f"found message {index} {_short(theirs)}; expected {_short(mine)}, as in client.json",
-                path=server.path,
-                line=server.line_of("messages"),
-                found=theirs,
-                required=mine,
+                text, path=server.path, line=server.line_of("messages"), found=theirs, required=mine
             )
             break
 
@@ -205,9 +194,7 @@ def _short(value: object) -> str:
 
 
 @rule("W108", ERROR, when=has_power, needs={"logs": "power"})
-def interval_in_phase(
-    run: PerformanceRun | RangingRun, round: Round, logs: PowerLogs
-) -> Iterator[Problem]:
+def interval_in_phase(run: PoweredRun, round: Round, logs: PowerLogs) -> Problems:
     """LoadGen's run is inside the measurement's phase.
 
     Why: the meter must have run while LoadGen did.
@@ -246,7 +233,7 @@ def known_sources(
     asked: dict[str, Any],
     server: Document,
     stated: dict[str, Any],
-) -> Iterator[Problem]:
+) -> Problems:
     """Client and server ran one known version of the measurement software.
 
     Why: changed measurement software may measure something else.
@@ -256,11 +243,8 @@ def known_sources(
     mine, theirs = asked.get("sources"), stated.get("sources")
     if not isinstance(mine, dict) or not isinstance(theirs, dict) or not mine or not theirs:
         first = client if not isinstance(mine, dict) or not mine else server
-        yield Problem(
-            "found no checksums of the measurement software; expected its sources",
-            path=first.path,
-            required="sources",
-        )
+        text = "found no checksums of the measurement software; expected its sources"
+        yield Problem(text, path=first.path, required="sources")
         return
     other = sorted(str(k) for k in {*mine, *theirs} if mine.get(k) != theirs.get(k))
     digest = sources_digest(theirs)
@@ -280,7 +264,7 @@ def known_sources(
 
 
 @rule("W111", ERROR, when=has_power, needs=LOGS)
-def ptdaemon_messages(result: Result, round: Round, logs: PowerLogs) -> Iterator[Problem]:
+def ptdaemon_messages(result: Result, round: Round, logs: PowerLogs) -> Problems:
     """PTDaemon reported no unusual error during the run.
 
     Why: an error of the meter or of its connection may have cost samples.
@@ -314,7 +298,7 @@ def time_zones_agree(
     asked: dict[str, Any],
     server: Document,
     stated: dict[str, Any],
-) -> Iterator[Problem]:
+) -> Problems:
     """Client and server were set to one time zone.
 
     Why: a reader who compares times by hand must know.
@@ -336,7 +320,7 @@ def time_zones_agree(
 @rule("W125", WARNING, when=has_power, needs=SERVER)
 def meter_protocol(
     result: Result, round: Round, server: Document, stated: dict[str, Any]
-) -> Iterator[Problem]:
+) -> Problems:
     """PTDaemon received the commands of a ranging and a testing measurement, and obeyed them.
 
     Why: a command that was refused leaves the meter in another state than the records say.
@@ -348,27 +332,21 @@ def meter_protocol(
     started = [command for command, _ in messages if command.startswith("Go,")]
     for phase in ("ranging", "testing") if messages else ():
         if not any(command.rstrip().endswith(f"_{phase}") for command in started):
+            text = f"found no command that starts the {phase} measurement; expected Go,…_{phase}"
             yield Problem(
-                f"found no command that starts the {phase} measurement; expected Go,…_{phase}",
-                path=server.path,
-                line=line,
-                found=started[:5],
-                required=f"Go,…_{phase}",
+                text, path=server.path, line=line, found=started[:5], required=f"Go,…_{phase}"
             )
     for command, reply in messages:
         wanted = {"Go": "Starting", "SR": "Range "}.get(command.split(",")[0])
         if wanted is not None and not reply.startswith(wanted):
+            text = f"found the reply {shown(reply)} to {shown(command)}; expected {wanted.strip()}…"
             yield Problem(
-                f"found the reply {shown(reply)} to {shown(command)}; expected {wanted.strip()}…",
-                path=server.path,
-                line=line,
-                found=reply[:80],
-                required=f"{wanted}…",
+                text, path=server.path, line=line, found=reply[:80], required=f"{wanted}…"
             )
 
 
 @rule("W130", ERROR, cases={"clock-moved": WARNING}, when=has_power, needs=LOGS)
-def phases_ordered(result: Result, round: Round, logs: PowerLogs) -> Iterator[Problem]:
+def phases_ordered(result: Result, round: Round, logs: PowerLogs) -> Problems:
     """Ranging came before testing, and time only went forward.
 
     Why: a clock that is set during the measurement moves the samples away from the run.

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 
 from checker.discover import canonical_scenario
 from checker.model import SCENARIOS, BenchmarkFolder, Result, demands_of
 from checker.near import hint, nearest
 from checker.parse.reading import Folder
-from checker.rule import ERROR, WARNING, Problem, rule
+from checker.rule import ERROR, WARNING, Problem, Problems, rule
 from checker.rules.structure.entries import listed
 from schemas.round import Category, Round
 
 
 @rule("S112", ERROR, cases={"open": WARNING}, needs="complete")
-def benchmark_known(result: Result, round: Round) -> Iterator[Problem]:
+def benchmark_known(result: Result, round: Round) -> Problems:
     """A result's benchmark folder is named after a benchmark of the round.
 
     Why: a result's limits and metric are those of its benchmark.
@@ -45,7 +44,7 @@ def _unknown(directory: str, division: str, round: Round, effect: str) -> Proble
 
 
 @rule("S113", ERROR, needs="complete")
-def benchmark_folder(group: BenchmarkFolder, round: Round) -> Iterator[Problem]:
+def benchmark_folder(group: BenchmarkFolder, round: Round) -> Problems:
     """A system's folder in results holds only folders of benchmarks.
 
     Why: another folder there is a leftover, or a result that nobody will find.
@@ -67,7 +66,7 @@ def _is_result(folder: Folder) -> bool:
 
 
 @rule("S114", ERROR, needs="complete")
-def scenario_known(result: Result, round: Round) -> Iterator[Problem]:
+def scenario_known(result: Result, round: Round) -> Problems:
     """A result's folder is named after a scenario.
 
     Why: a result's limits and metric are those of its scenario.
@@ -84,15 +83,10 @@ def scenario_known(result: Result, round: Round) -> Iterator[Problem]:
         )
 
 
-@rule(
-    "S115",
-    ERROR,
-    needs={"folder": "folder", "names": "unknown_scenarios"},
-    invalidates=False,
-)
+@rule("S115", ERROR, needs={"names": "unknown_scenarios"}, invalidates=False)
 def scenario_folder(
     group: BenchmarkFolder, round: Round, folder: Folder, names: list[str]
-) -> Iterator[Problem]:
+) -> Problems:
     """A benchmark's folder holds only folders of scenarios.
 
     Why: another folder there is a leftover, or a result that nobody will find.
@@ -112,15 +106,10 @@ def scenario_folder(
             )
 
 
-@rule(
-    "S116",
-    ERROR,
-    divisions=("closed", "network"),
-    needs={"demands": "demands", "complete": "complete"},
-)
+@rule("S116", ERROR, divisions=("closed", "network"))
 def required_scenarios(
     group: BenchmarkFolder, round: Round, demands: Category, complete: bool
-) -> Iterator[Problem]:
+) -> Problems:
     """Every scenario that the benchmark requires in the system's category is there.
 
     Why: in the closed division a benchmark counts only with all its required scenarios.
@@ -143,8 +132,8 @@ def _category(category: str | None) -> str:
     return f" in category {category}" if category else ""
 
 
-@rule("S117", ERROR, divisions=("closed", "network"), needs={"demands": "demands"})
-def one_of_scenarios(group: BenchmarkFolder, round: Round, demands: Category) -> Iterator[Problem]:
+@rule("S117", ERROR, divisions=("closed", "network"))
+def one_of_scenarios(group: BenchmarkFolder, round: Round, demands: Category) -> Problems:
     """Of scenarios that can replace each other at least one is there.
 
     Why: benchmarks with an Interactive scenario require Server or Interactive.
@@ -163,7 +152,7 @@ def one_of_scenarios(group: BenchmarkFolder, round: Round, demands: Category) ->
 
 
 @rule("S118", ERROR, divisions=("closed", "network"), needs=("benchmark", "scenario", "complete"))
-def scenario_allowed(result: Result, round: Round) -> Iterator[Problem]:
+def scenario_allowed(result: Result, round: Round) -> Problems:
     """A result's scenario is one that the benchmark has in the system's category.
 
     Why: the round sets no limits for another scenario.
@@ -181,7 +170,7 @@ def scenario_allowed(result: Result, round: Round) -> Iterator[Problem]:
 
 
 @rule("S119", ERROR, divisions=("closed", "network"), needs=("benchmark", "category"))
-def benchmark_in_category(result: Result, round: Round) -> Iterator[Problem]:
+def benchmark_in_category(result: Result, round: Round) -> Problems:
     """The benchmark belongs to the category (datacenter, edge) of the system.
 
     Why: each category has its own suite of benchmarks.
@@ -199,7 +188,7 @@ def benchmark_in_category(result: Result, round: Round) -> Iterator[Problem]:
 
 
 @rule("S120", ERROR, divisions=("closed", "network"))
-def one_folder_per_benchmark(group: BenchmarkFolder, round: Round) -> Iterator[Problem]:
+def one_folder_per_benchmark(group: BenchmarkFolder, round: Round) -> Problems:
     """A system has one folder per benchmark and one per scenario.
 
     Why: of two results for one cell of the table nobody can say which one counts.
@@ -208,11 +197,8 @@ def one_folder_per_benchmark(group: BenchmarkFolder, round: Round) -> Iterator[P
     """
     earlier = [path for path in group.twins if path < group.path]
     if earlier:
-        yield Problem(
-            f"found {listed([*earlier, group.path])} for {group.name}; expected one folder",
-            found=[*earlier, group.path],
-            required="one folder",
-        )
+        text = f"found {listed([*earlier, group.path])} for {group.name}; expected one folder"
+        yield Problem(text, found=[*earlier, group.path], required="one folder")
     meant: dict[str, list[str]] = defaultdict(list)
     for name in sorted(group.folder.folders) if group.folder and group.complete else ():
         scenario = canonical_scenario(name, round.aliases)
@@ -230,7 +216,7 @@ def one_folder_per_benchmark(group: BenchmarkFolder, round: Round) -> Iterator[P
 
 
 @rule("S137", ERROR, cases={"without run_1": ERROR}, needs="complete")
-def run_folders_spelled(result: Result, round: Round) -> Iterator[Problem]:
+def run_folders_spelled(result: Result, round: Round) -> Problems:
     """The folders of a result's runs are spelled as in the rules.
 
     Why: the official checker looks for performance/run_1 and accuracy, and finds no other name.

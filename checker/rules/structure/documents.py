@@ -8,7 +8,7 @@ from itertools import islice
 from checker.model import Result, Submitter, System
 from checker.near import MAX_HINTS, hint, nearest
 from checker.parse.documents import Document
-from checker.rule import ERROR, NOTE, WARNING, Problem, rule
+from checker.rule import ERROR, NOTE, WARNING, Problem, Problems, rule
 from checker.rules.structure.entries import listed
 from checker.wording import shown
 from schemas.round import Round
@@ -21,7 +21,7 @@ from schemas.round import Round
     divisions=("closed", "network"),
     needs="complete",
 )
-def calibration_document(submitter: Submitter, round: Round) -> Iterator[Problem]:
+def calibration_document(submitter: Submitter, round: Round) -> Problems:
     """A document says how the model was calibrated or quantized.
 
     Why: reviewers must see that only the given calibration data was used.
@@ -33,12 +33,8 @@ def calibration_document(submitter: Submitter, round: Round) -> Iterator[Problem
     wanted = [p.split("/", 2)[2] for p in round.layout.calibration]
     files = [file for name in wanted if (file := folder.file_at(name)) is not None]
     if files and all(file.size == 0 for file in files):
-        yield Problem(
-            "found an empty document; expected how the model was calibrated",
-            path=files[0].path,
-            found=0,
-            case="empty",
-        )
+        text = "found an empty document; expected how the model was calibrated"
+        yield Problem(text, path=files[0].path, found=0, case="empty")
     if files:
         return
     near = None
@@ -60,7 +56,7 @@ def calibration_document(submitter: Submitter, round: Round) -> Iterator[Problem
 
 
 @rule("S111", NOTE, divisions=("closed", "network"), needs="complete")
-def documentation_present(submitter: Submitter, round: Round) -> Iterator[Problem]:
+def documentation_present(submitter: Submitter, round: Round) -> Problems:
     """A submitter's folder has documentation; for datacenter systems also on bandwidth.
 
     Why: readers want to know how the system was set up and whether its network could carry the load.
@@ -79,15 +75,12 @@ def documentation_present(submitter: Submitter, round: Round) -> Iterator[Proble
     if documentation is None:
         yield Problem("found no folder documentation", required="documentation")
     elif datacenter and not any("bandwidth" in f.name.lower() for f in documentation.all_files()):
-        yield Problem(
-            "found no document on bandwidth; expected bandwidth.md for the datacenter systems",
-            path=documentation.path,
-            required="bandwidth.md",
-        )
+        text = "found no document on bandwidth; expected bandwidth.md for the datacenter systems"
+        yield Problem(text, path=documentation.path, required="bandwidth.md")
 
 
 @rule("S134", WARNING, cases={"unused": NOTE}, divisions=("open",), needs="mapping")
-def mapping_sound(submitter: Submitter, round: Round) -> Iterator[Problem]:
+def mapping_sound(submitter: Submitter, round: Round) -> Problems:
     """The model mapping names folders that exist and benchmarks of the round.
 
     Why: a folder with a wrong mapping is not held to any benchmark's rules.
@@ -98,11 +91,8 @@ def mapping_sound(submitter: Submitter, round: Round) -> Iterator[Problem]:
     if mapping is None or mapping.value is None:
         return
     if not isinstance(mapping.value, dict):
-        yield Problem(
-            f"found {shown(mapping.value)}; expected an object of folders and benchmarks",
-            path=mapping.path,
-            required="object",
-        )
+        text = f"found {shown(mapping.value)}; expected an object of folders and benchmarks"
+        yield Problem(text, path=mapping.path, required="object")
         return
     folders = {group.directory for group in submitter.benchmarks}
     known = [*round.benchmarks, *round.aliases.exact]
@@ -150,7 +140,7 @@ def mapping_sound(submitter: Submitter, round: Round) -> Iterator[Problem]:
 
 
 @rule("S135", WARNING)
-def no_duplicate_keys(subject: System | Submitter | Result, round: Round) -> Iterator[Problem]:
+def no_duplicate_keys(subject: System | Submitter | Result, round: Round) -> Problems:
     """No key occurs twice in one object of a JSON document.
 
     Why: most readers take the last value and some the first, so the document says two things.

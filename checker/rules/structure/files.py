@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from checker.model import BenchmarkFolder, Submitter, Tree
 from checker.near import nearest
 from checker.parse.reading import File, Folder
-from checker.rule import ERROR, NOTE, WARNING, Problem, rule
+from checker.rule import ERROR, NOTE, WARNING, Problem, Problems, rule
 from checker.rules.structure.entries import case_of, entries, listed, results_at
 from checker.wording import number, quantity
 from schemas.round import Round
@@ -31,7 +31,7 @@ def _at(subject: Tree | Submitter, path: str, **more: object) -> Problem:
 
 
 @rule("S121", ERROR, cases={"code": WARNING})
-def no_hidden_names(subject: Tree | Submitter, round: Round) -> Iterator[Problem]:
+def no_hidden_names(subject: Tree | Submitter, round: Round) -> Problems:
     """No file or folder has a name that begins with a dot.
 
     Why: such files are leftovers of editors and operating systems that most tools do not show.
@@ -50,7 +50,7 @@ def no_hidden_names(subject: Tree | Submitter, round: Round) -> Iterator[Problem
 
 
 @rule("S122", ERROR, cases={"code": WARNING, "submitter": ERROR})
-def no_blanks_in_names(subject: Tree | Submitter, round: Round) -> Iterator[Problem]:
+def no_blanks_in_names(subject: Tree | Submitter, round: Round) -> Problems:
     """No file or folder has a blank in its name.
 
     Why: scripts of reviewers and of the publication fail on blanks.
@@ -72,7 +72,7 @@ def no_blanks_in_names(subject: Tree | Submitter, round: Round) -> Iterator[Prob
 
 
 @rule("S123", WARNING)
-def portable_names(subject: Tree | Submitter, round: Round) -> Iterator[Problem]:
+def portable_names(subject: Tree | Submitter, round: Round) -> Problems:
     """Names have only characters that every file system and tool can carry.
 
     Why: other characters are lost or changed when the tree is packed, published or unpacked.
@@ -92,7 +92,7 @@ def portable_names(subject: Tree | Submitter, round: Round) -> Iterator[Problem]
 
 
 @rule("S124", ERROR, cases={"code": WARNING})
-def no_caches(subject: Submitter, round: Round) -> Iterator[Problem]:
+def no_caches(subject: Submitter, round: Round) -> Problems:
     """No folder __pycache__ and no compiled Python file is part of the tree.
 
     Why: caches are made by running the code; they are neither source nor result.
@@ -112,7 +112,7 @@ def no_caches(subject: Submitter, round: Round) -> Iterator[Problem]:
 
 
 @rule("S125", ERROR, cases={"code": WARNING})
-def no_empty_folders(subject: Tree | Submitter, round: Round) -> Iterator[Problem]:
+def no_empty_folders(subject: Tree | Submitter, round: Round) -> Problems:
     """No folder is empty.
 
     Why: an empty folder is a leftover, or its files were lost.
@@ -130,7 +130,7 @@ def no_empty_folders(subject: Tree | Submitter, round: Round) -> Iterator[Proble
 
 
 @rule("S126", ERROR, cases={"no-limit": NOTE})
-def file_size(subject: Tree | Submitter, round: Round) -> Iterator[Problem]:
+def file_size(subject: Tree | Submitter, round: Round) -> Problems:
     """No file is larger than the round allows.
 
     Why: the published repository cannot hold larger files.
@@ -162,7 +162,7 @@ _LINKS = {
 
 
 @rule("S127", ERROR, cases={"code": WARNING})
-def links_sound(subject: Tree | Submitter, round: Round) -> Iterator[Problem]:
+def links_sound(subject: Tree | Submitter, round: Round) -> Problems:
     """Every symbolic link points to something inside the tree.
 
     Why: what is outside the tree is not submitted, so its reader finds nothing.
@@ -180,7 +180,7 @@ def links_sound(subject: Tree | Submitter, round: Round) -> Iterator[Problem]:
 
 
 @rule("S128", ERROR, cases={"folder": WARNING})
-def regular_files(subject: Tree | Submitter, round: Round) -> Iterator[Problem]:
+def regular_files(subject: Tree | Submitter, round: Round) -> Problems:
     """Every entry of the tree is a regular file or a folder that can be read.
 
     Why: named pipes, sockets and devices hold no data that can be submitted.
@@ -214,7 +214,7 @@ def regular_files(subject: Tree | Submitter, round: Round) -> Iterator[Problem]:
 
 
 @rule("S129", WARNING)
-def names_differ_beyond_case(subject: Tree | Submitter, round: Round) -> Iterator[Problem]:
+def names_differ_beyond_case(subject: Tree | Submitter, round: Round) -> Problems:
     """No two names in one folder differ only in upper and lower case.
 
     Why: on Windows and macOS one of the two replaces the other when the tree is unpacked.
@@ -231,18 +231,15 @@ def names_differ_beyond_case(subject: Tree | Submitter, round: Round) -> Iterato
         other, path = pairs[0]
         more = f", and {quantity(len(pairs) - 1, 'more pair')}" if len(pairs) > 1 else ""
         keys = dict.fromkeys(key for pair in pairs for key in results_at(subject, pair[1]))
-        yield Problem(
+        text = (
             f"found {other.rsplit('/', 1)[-1]} beside {path.rsplit('/', 1)[-1]}{more}; expected "
-            "names that differ in more than case",
-            path=path,
-            found=pairs[:50],
-            results=tuple(keys),
-            count=len(pairs),
+            "names that differ in more than case"
         )
+        yield Problem(text, path=path, found=pairs[:50], results=tuple(keys), count=len(pairs))
 
 
 @rule("S130", NOTE)
-def path_length(submitter: Submitter, round: Round) -> Iterator[Problem]:
+def path_length(submitter: Submitter, round: Round) -> Problems:
     """No path is longer than 260 characters.
 
     Why: Windows and some archive tools cannot unpack longer ones.
@@ -252,18 +249,15 @@ def path_length(submitter: Submitter, round: Round) -> Iterator[Problem]:
     long = [path for path, _, _ in entries(submitter, round) if len(path) > MAX_PATH]
     if long:
         worst = max(long, key=len)
-        yield Problem(
+        text = (
             f"found {quantity(len(long), 'path')} of up to {quantity(len(worst), 'character')}; "
-            f"expected at most {number(MAX_PATH)}",
-            path=worst,
-            found=len(worst),
-            required=MAX_PATH,
-            count=len(long),
+            f"expected at most {number(MAX_PATH)}"
         )
+        yield Problem(text, path=worst, found=len(worst), required=MAX_PATH, count=len(long))
 
 
 @rule("S132", NOTE)
-def no_extra_files(submitter: Submitter, round: Round) -> Iterator[Problem]:
+def no_extra_files(submitter: Submitter, round: Round) -> Problems:
     """The folders of the runs hold only the files that the rules name.
 
     Why: reviewers have to find out what other files are for.

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from checker.model import Submitter, Tree
 from checker.near import hint, nearest
 from checker.parse.reading import Folder
-from checker.rule import ERROR, NOTE, WARNING, Problem, rule
+from checker.rule import ERROR, NOTE, WARNING, Problem, Problems, rule
 from checker.rules.structure.entries import divisions_of, listed
 from schemas.round import Round
 
@@ -16,7 +14,7 @@ _ENTRY_SLIPS = {"result", "system", "measurement", "docs", "doc", "codes", "sour
 
 
 @rule("S101", ERROR, cases={"other": WARNING}, needs={"stray": "stray_divisions"})
-def division_known(tree: Tree, round: Round, stray: list[str]) -> Iterator[Problem]:
+def division_known(tree: Tree, round: Round, stray: list[str]) -> Problems:
     """The top level holds only the folders of divisions, spelled as in the rules.
 
     Why: a folder with another name is not read, so a whole submission can be lost unnoticed.
@@ -41,7 +39,7 @@ def division_known(tree: Tree, round: Round, stray: list[str]) -> Iterator[Probl
 
 
 @rule("S102", WARNING)
-def root_files(tree: Tree, round: Round) -> Iterator[Problem]:
+def root_files(tree: Tree, round: Round) -> Problems:
     """The only files at the top level are documents (*.md, *.pdf).
 
     Why: any other file there belongs to no submitter and is often packed by mistake.
@@ -62,7 +60,7 @@ def root_files(tree: Tree, round: Round) -> Iterator[Problem]:
 
 
 @rule("S103", ERROR, cases={"document": WARNING})
-def division_files(tree: Tree, round: Round) -> Iterator[Problem]:
+def division_files(tree: Tree, round: Round) -> Problems:
     """There are no files directly in a division's folder.
 
     Why: what is outside the submitters' folders belongs to nobody and is not read.
@@ -83,7 +81,7 @@ def division_files(tree: Tree, round: Round) -> Iterator[Problem]:
 
 
 @rule("S104", NOTE, cases={"misspelt": WARNING, "earlier-layout": WARNING}, needs="complete")
-def submitter_entries(submitter: Submitter, round: Round) -> Iterator[Problem]:
+def submitter_entries(submitter: Submitter, round: Round) -> Problems:
     """A submitter's folder holds only the folders that the rules name.
 
     Why: folders with other names are not read.
@@ -122,16 +120,12 @@ def submitter_entries(submitter: Submitter, round: Round) -> Iterator[Problem]:
         else:
             extra.append(name)
     if extra:
-        yield Problem(
-            f"found {listed(extra)}; expected only {listed(expected)}",
-            found=extra[:50],
-            required=expected,
-            count=len(extra),
-        )
+        text = f"found {listed(extra)}; expected only {listed(expected)}"
+        yield Problem(text, found=extra[:50], required=expected, count=len(extra))
 
 
 @rule("S105", ERROR, needs="complete")
-def results_present(submitter: Submitter, round: Round) -> Iterator[Problem]:
+def results_present(submitter: Submitter, round: Round) -> Problems:
     """A submitter's folder has a folder results with at least one system in it.
 
     Why: without results there is nothing to submit.
@@ -149,15 +143,12 @@ def results_present(submitter: Submitter, round: Round) -> Iterator[Problem]:
             fix=f"git mv {submitter.path}/{near} {submitter.path}/results" if near else None,
         )
     elif not results.folders:
-        yield Problem(
-            "found no system's folder; expected results/<system>/<benchmark>/<scenario>",
-            path=results.path,
-            required="<system>",
-        )
+        text = "found no system's folder; expected results/<system>/<benchmark>/<scenario>"
+        yield Problem(text, path=results.path, required="<system>")
 
 
 @rule("S106", WARNING, needs="complete")
-def system_has_results(submitter: Submitter, round: Round) -> Iterator[Problem]:
+def system_has_results(submitter: Submitter, round: Round) -> Problems:
     """Every described system has results.
 
     Why: a description without results is a leftover, or its results are under another name.
@@ -185,7 +176,7 @@ def system_has_results(submitter: Submitter, round: Round) -> Iterator[Problem]:
 
 
 @rule("S107", WARNING, needs="complete")
-def no_orphans(submitter: Submitter, round: Round) -> Iterator[Problem]:
+def no_orphans(submitter: Submitter, round: Round) -> Problems:
     """Every folder in measurements and compliance belongs to a result.
 
     Why: leftovers of withdrawn results confuse, or the result's folder has another name.
@@ -201,7 +192,7 @@ def no_orphans(submitter: Submitter, round: Round) -> Iterator[Problem]:
             yield from _orphans(here, results, 3)
 
 
-def _orphans(here: Folder, results: Folder, depth: int) -> Iterator[Problem]:
+def _orphans(here: Folder, results: Folder, depth: int) -> Problems:
     for name, below in sorted(here.folders.items()):
         twin = results.folder(name)
         if twin is None:
@@ -220,7 +211,7 @@ def _orphans(here: Folder, results: Folder, depth: int) -> Iterator[Problem]:
 
 
 @rule("S108", ERROR, needs="complete")
-def code_present(submitter: Submitter, round: Round) -> Iterator[Problem]:
+def code_present(submitter: Submitter, round: Round) -> Problems:
     """A submitter's folder has the folder with the code.
 
     Why: a result that nobody can reproduce cannot be reviewed.
@@ -241,7 +232,7 @@ def code_present(submitter: Submitter, round: Round) -> Iterator[Problem]:
 
 
 @rule("S109", WARNING, needs="complete")
-def code_not_empty(submitter: Submitter, round: Round) -> Iterator[Problem]:
+def code_not_empty(submitter: Submitter, round: Round) -> Problems:
     """The folder with the code holds files.
 
     Why: an empty folder is not code.
@@ -255,9 +246,7 @@ def code_not_empty(submitter: Submitter, round: Round) -> Iterator[Problem]:
 
 
 @rule("S133", WARNING, needs={"systems": "result_systems"})
-def system_folder_filled(
-    submitter: Submitter, round: Round, systems: list[str]
-) -> Iterator[Problem]:
+def system_folder_filled(submitter: Submitter, round: Round, systems: list[str]) -> Problems:
     """Every system's folder in results holds benchmarks.
 
     Why: a system without a result is a leftover, or its results were lost.
@@ -277,7 +266,7 @@ def system_folder_filled(
 
 
 @rule("S136", NOTE, needs="complete")
-def systems_folder(submitter: Submitter, round: Round) -> Iterator[Problem]:
+def systems_folder(submitter: Submitter, round: Round) -> Problems:
     """The folder systems holds only the systems' descriptions.
 
     Why: other files and folders there are not read.
@@ -291,17 +280,14 @@ def systems_folder(submitter: Submitter, round: Round) -> Iterator[Problem]:
     extra = sorted(f"{name}/" for name in systems.folders)
     extra += sorted(name for name in systems.files if not name.endswith(ends) and name[:1] != ".")
     if extra:
+        text = f"found {listed(extra)}; expected only <system>.json"
         yield Problem(
-            f"found {listed(extra)}; expected only <system>.json",
-            path=systems.path,
-            found=extra[:50],
-            required="<system>.json",
-            count=len(extra),
+            text, path=systems.path, found=extra[:50], required="<system>.json", count=len(extra)
         )
 
 
 @rule("S131", WARNING)
-def submitter_spelling(tree: Tree, round: Round) -> Iterator[Problem]:
+def submitter_spelling(tree: Tree, round: Round) -> Problems:
     """A submitter's name is spelled the same in all divisions.
 
     Why: two spellings are two submitters in the published tables.

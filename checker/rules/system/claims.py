@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from checker.discover import UNKNOWN
 from checker.model import System
 from checker.near import hint, nearest
 from checker.parse.documents import Document
-from checker.rule import ERROR, NOTE, WARNING, Problem, rule
+from checker.rule import ERROR, NOTE, WARNING, Problem, Problems, rule
 from checker.rules.structure.entries import listed
 from checker.rules.system.values import at, is_empty, leftover
 from checker.wording import shown
 from schemas.round import Round
 
 
-def _differs(system: System, document: Document, key: str, folder: str) -> Iterator[Problem]:
+def _differs(system: System, document: Document, key: str, folder: str) -> Problems:
     found = document.fields.get(key)
     if is_empty(key, found) or not system.complete or folder == UNKNOWN:
         return
@@ -31,12 +30,8 @@ def _differs(system: System, document: Document, key: str, folder: str) -> Itera
         )
 
 
-@rule(
-    "D106", ERROR, cases={"leftover": NOTE}, needs={"document": "document", "division": "division"}
-)
-def division_matches(
-    system: System, round: Round, document: Document, division: str
-) -> Iterator[Problem]:
+@rule("D106", ERROR, cases={"leftover": NOTE})
+def division_matches(system: System, round: Round, document: Document, division: str) -> Problems:
     """The description's division is that of its folder.
 
     Why: the tables follow the folder, readers the description.
@@ -47,9 +42,7 @@ def division_matches(
 
 
 @rule("D107", ERROR, cases={"leftover": NOTE})
-def submitter_matches(
-    system: System, round: Round, document: Document, submitter: str
-) -> Iterator[Problem]:
+def submitter_matches(system: System, round: Round, document: Document, submitter: str) -> Problems:
     """The description's submitter is that of its folder.
 
     Why: the tables follow the folder, readers the description.
@@ -62,7 +55,7 @@ def submitter_matches(
 @rule("D108", ERROR, cases={"leftover": WARNING, "spelling": WARNING})
 def status_allowed(
     system: System, round: Round, document: Document, fields: dict[str, Any]
-) -> Iterator[Problem]:
+) -> Problems:
     """status is one of the availability categories.
 
     Why: it says whether the system can be bought, will be, or is research.
@@ -87,7 +80,7 @@ def status_allowed(
 @rule("D109", ERROR, cases={"leftover": WARNING, "spelling": WARNING})
 def system_type_allowed(
     system: System, round: Round, document: Document, fields: dict[str, Any]
-) -> Iterator[Problem]:
+) -> Problems:
     """system_type is datacenter, edge or both.
 
     Why: it decides which benchmarks and scenarios are required.
@@ -111,7 +104,7 @@ def system_type_allowed(
 @rule("D118", NOTE)
 def versions_stated(
     system: System, round: Round, document: Document, fields: dict[str, Any]
-) -> Iterator[Problem]:
+) -> Problems:
     """framework and operating_system name versions.
 
     Why: nobody can reproduce a result without knowing which release made it.
@@ -121,9 +114,5 @@ def versions_stated(
     for key in ("framework", "operating_system"):
         value = fields.get(key)
         if isinstance(value, str) and value.strip() and not any(c.isdigit() for c in value):
-            yield Problem(
-                f"found {key} {shown(value)} without a version; expected name and version",
-                **at(document, key),
-                found=value[:100],
-                required="name and version",
-            )
+            text = f"found {key} {shown(value)} without a version; expected name and version"
+            yield Problem(text, **at(document, key), found=value[:100], required="name and version")

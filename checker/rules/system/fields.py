@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 from checker.model import Submitter, System
 from checker.near import MAX_HINTS, hint, nearest
 from checker.parse.documents import Document
-from checker.rule import ERROR, NOTE, WARNING, Problem, rule
+from checker.rule import ERROR, NOTE, WARNING, Problem, Problems, rule
 from checker.rules.structure.entries import listed
 from checker.rules.system.values import COUNTS, at, is_empty, leftover
 from checker.wording import number, quantity, shown
@@ -35,7 +34,7 @@ _IDENTITY = ("division", "submitter", "status", "system_name", "framework", "ope
 
 
 @rule("D101", ERROR, needs="complete")
-def description_present(system: System, round: Round) -> Iterator[Problem]:
+def description_present(system: System, round: Round) -> Problems:
     """Every system with results is described in systems/<system>.json.
 
     Why: without the description nobody knows what was measured.
@@ -44,13 +43,11 @@ def description_present(system: System, round: Round) -> Iterator[Problem]:
     """
     if system.document is None:
         near, folder = system.meant, system.path.rpartition("/")[0]
+        text = f"found no description of {system.name}" + (
+            f", but {near}.json, which has no results{hint(f'{system.name}.json')}" if near else ""
+        )
         yield Problem(
-            f"found no description of {system.name}"
-            + (
-                f", but {near}.json, which has no results{hint(f'{system.name}.json')}"
-                if near
-                else ""
-            ),
+            text,
             found=f"{near}.json" if near else None,
             required=f"{system.name}.json",
             fix=f"git mv {folder}/{near}.json {system.path}" if near else None,
@@ -58,7 +55,7 @@ def description_present(system: System, round: Round) -> Iterator[Problem]:
 
 
 @rule("D102", ERROR, cases={"leftover": WARNING})
-def description_is_object(system: System, round: Round, document: Document) -> Iterator[Problem]:
+def description_is_object(system: System, round: Round, document: Document) -> Problems:
     """A description is one JSON object of field names and values.
 
     Why: no field can be found in anything else.
@@ -68,12 +65,8 @@ def description_is_object(system: System, round: Round, document: Document) -> I
     unread = any(fault.kind in ("syntax", "empty") for fault in document.faults)
     unread |= document.value is None and any(f.kind != "encoding" for f in document.faults)
     if not unread and not isinstance(document.value, dict):
-        yield Problem(
-            f"found {_kind(document.value)}; expected an object",
-            found=_kind(document.value),
-            required="object",
-            case=leftover(system),
-        )
+        text = f"found {_kind(document.value)}; expected an object"
+        yield Problem(text, found=_kind(document.value), required="object", case=leftover(system))
 
 
 def _kind(value: Any) -> str:
@@ -99,7 +92,7 @@ def _known(round: Round) -> set[str]:
 
 
 @rule("D103", ERROR, cases={"leftover": WARNING, "synonym": WARNING})
-def required_fields(system: System, round: Round, document: Document) -> Iterator[Problem]:
+def required_fields(system: System, round: Round, document: Document) -> Problems:
     """The description has every field that the round requires.
 
     Why: readers compare systems field by field.
@@ -124,18 +117,14 @@ def required_fields(system: System, round: Round, document: Document) -> Iterato
         )
     for choice in round.system_description.one_of:
         if not set(choice) & set(fields):
-            yield Problem(
-                f"found none of {listed(choice)}; expected one of them",
-                path=document.path,
-                required=choice,
-                case=leftover(system),
-            )
+            text = f"found none of {listed(choice)}; expected one of them"
+            yield Problem(text, path=document.path, required=choice, case=leftover(system))
 
 
 @rule("D104", ERROR, cases={"leftover": WARNING, "blank": WARNING, "unlisted": NOTE})
 def fields_filled(
     system: System, round: Round, document: Document, fields: dict[str, Any]
-) -> Iterator[Problem]:
+) -> Problems:
     """The fields that need an answer have one.
 
     Why: an empty field tells the reader nothing.
@@ -160,7 +149,7 @@ def fields_filled(
 @rule("D105", WARNING)
 def fields_meaningful(
     system: System, round: Round, document: Document, fields: dict[str, Any]
-) -> Iterator[Problem]:
+) -> Problems:
     """The fields that need an answer do not hold a placeholder.
 
     Why: "TBD" tells the reader as little as an empty field.
@@ -183,7 +172,7 @@ def fields_meaningful(
 @rule("D117", NOTE, cases={"misspelt": WARNING})
 def fields_known(
     system: System, round: Round, document: Document, fields: dict[str, Any]
-) -> Iterator[Problem]:
+) -> Problems:
     """The description has only fields that the round knows.
 
     Why: a field with a misspelt name is not read.
@@ -210,12 +199,8 @@ def fields_known(
             fix=f'rename "{key}" to "{near}"',
         )
     if others:
-        yield Problem(
-            f"found {listed(others)}; expected only fields of {round.name}",
-            **at(document, others[0]),
-            found=others[:50],
-            count=len(others),
-        )
+        text = f"found {listed(others)}; expected only fields of {round.name}"
+        yield Problem(text, **at(document, others[0]), found=others[:50], count=len(others))
 
 
 def _is_slip(key: str, near: str) -> bool:
@@ -232,7 +217,7 @@ def _is_slip(key: str, near: str) -> bool:
 @rule("D119", WARNING, cases={"parts": NOTE})
 def field_types(
     system: System, round: Round, document: Document, fields: dict[str, Any]
-) -> Iterator[Problem]:
+) -> Problems:
     """Fields hold text or numbers, of a length that a table can show.
 
     Why: tables and other tools expect plain values.
@@ -258,17 +243,12 @@ def field_types(
             found, required = quantity(len(value), "character"), f"at most {number(MAX_TEXT)}"
         else:
             continue
-        yield Problem(
-            f"found {found} in {key}; expected {required}",
-            **at(document, key),
-            found=found,
-            required=required,
-            case=case,
-        )
+        text = f"found {found} in {key}; expected {required}"
+        yield Problem(text, **at(document, key), found=found, required=required, case=case)
 
 
 @rule("D120", WARNING, needs="complete")
-def copies_agree(submitter: Submitter, round: Round) -> Iterator[Problem]:
+def copies_agree(submitter: Submitter, round: Round) -> Problems:
     """A copy of a system's description among its results agrees with the description.
 
     Why: nobody can say which of two descriptions of one system is right.
@@ -295,7 +275,7 @@ def copies_agree(submitter: Submitter, round: Round) -> Iterator[Problem]:
 
 
 @rule("D121", NOTE)
-def power_fields(submitter: Submitter, round: Round) -> Iterator[Problem]:
+def power_fields(submitter: Submitter, round: Round) -> Problems:
     """The description of a system with power results has the additional fields on power.
 
     Why: power depends on supplies, disks, network cards and firmware that it otherwise omits.

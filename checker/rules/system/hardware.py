@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from checker.model import Submitter, System
 from checker.parse.documents import Document
-from checker.rule import NOTE, WARNING, Problem, rule
+from checker.rule import NOTE, WARNING, Problem, Problems, rule
 from checker.rules.structure.entries import listed
 from checker.rules.system.values import COUNTS, at, is_empty, is_nothing, whole
 from checker.wording import number, quantity, shown
@@ -37,7 +36,7 @@ _NETWORK = ("host_networking", "host_networking_topology", "host_network_card_co
 @rule("D110", WARNING)
 def counts_readable(
     system: System, round: Round, document: Document, fields: dict[str, Any]
-) -> Iterator[Problem]:
+) -> Problems:
     """Counts of nodes, processors and accelerators are whole numbers.
 
     Why: tables and totals are computed from them; the official checker of v6.1 ends with a traceback
@@ -49,18 +48,14 @@ def counts_readable(
     for key in round.system_description.numeric or COUNTS:
         value = fields.get(key)
         if key in fields and not is_empty(key, value) and whole(value) is None:
-            yield Problem(
-                f"found {shown(value)} in {key}; expected a whole number",
-                **at(document, key),
-                found=value,
-                required="a whole number",
-            )
+            text = f"found {shown(value)} in {key}; expected a whole number"
+            yield Problem(text, **at(document, key), found=value, required="a whole number")
 
 
 @rule("D111", WARNING)
 def counts_sensible(
     system: System, round: Round, document: Document, fields: dict[str, Any]
-) -> Iterator[Problem]:
+) -> Problems:
     """Counts of nodes, processors and accelerators are within what can be built.
 
     Why: a typing error gives a system that cannot exist, and wrong totals in the tables.
@@ -70,12 +65,8 @@ def counts_sensible(
     for key, (least, most) in _RANGES.items():
         count = whole(fields.get(key))
         if count is not None and not least <= count <= most:
-            yield Problem(
-                f"found {number(count)} in {key}; expected {least} to {number(most)}",
-                **at(document, key),
-                found=count,
-                required=f"{least} to {most}",
-            )
+            text = f"found {number(count)} in {key}; expected {least} to {number(most)}"
+            yield Problem(text, **at(document, key), found=count, required=f"{least} to {most}")
 
 
 class NamedCount(NamedTuple):
@@ -104,7 +95,7 @@ def _counts_accelerators(named: NamedCount, model: str) -> bool:
 @rule("D112", WARNING)
 def name_count_agrees(
     system: System, round: Round, document: Document, fields: dict[str, Any]
-) -> Iterator[Problem]:
+) -> Problems:
     """A count in the system's name is a count that the description states.
 
     Why: one of the two is wrong, and results per accelerator are computed from it.
@@ -143,7 +134,7 @@ def name_count_agrees(
 @rule("D113", WARNING)
 def accelerators_consistent(
     system: System, round: Round, document: Document, fields: dict[str, Any]
-) -> Iterator[Problem]:
+) -> Problems:
     """Accelerators are named where there are any, and only there.
 
     Why: a model without a count, or a count without a model, is half an answer.
@@ -171,7 +162,7 @@ def accelerators_consistent(
 @rule("D114", NOTE)
 def memory_adds_up(
     system: System, round: Round, document: Document, fields: dict[str, Any]
-) -> Iterator[Problem]:
+) -> Problems:
     """The memory modules add up to the memory capacity.
 
     Why: 12 modules of 32 GB are 384 GB; where the two differ one of them is wrong.
@@ -201,10 +192,8 @@ def memory_adds_up(
         )
 
 
-@rule("D115", WARNING, needs={"document": "document", "category": "category"})
-def datacenter_ecc(
-    system: System, round: Round, document: Document, category: str
-) -> Iterator[Problem]:
+@rule("D115", WARNING)
+def datacenter_ecc(system: System, round: Round, document: Document, category: str) -> Problems:
     """The description of a datacenter system does not say that its memory lacks ECC.
 
     Why: datacenter systems must correct memory errors.
@@ -214,16 +203,12 @@ def datacenter_ecc(
     for key, value in document.fields.items() if "datacenter" in category else ():
         found = _NO_ECC.search(value) if isinstance(value, str) else None
         if found:
-            yield Problem(
-                f"found {shown(found[0])} in {key}; expected ECC memory in a datacenter system",
-                **at(document, key),
-                found=found[0],
-                required="ECC",
-            )
+            text = f"found {shown(found[0])} in {key}; expected ECC memory in a datacenter system"
+            yield Problem(text, **at(document, key), found=found[0], required="ECC")
 
 
 @rule("D116", NOTE)
-def datacenter_network(submitter: Submitter, round: Round) -> Iterator[Problem]:
+def datacenter_network(submitter: Submitter, round: Round) -> Problems:
     """The descriptions of datacenter systems say how they are connected.
 
     Why: a datacenter system must be able to receive the queries that it answers.
@@ -250,7 +235,7 @@ def datacenter_network(submitter: Submitter, round: Round) -> Iterator[Problem]:
 
 
 @rule("D122", NOTE)
-def accelerators_spelled_alike(submitter: Submitter, round: Round) -> Iterator[Problem]:
+def accelerators_spelled_alike(submitter: Submitter, round: Round) -> Problems:
     """A submitter spells one accelerator in one way.
 
     Why: results are compared by accelerator; two spellings of one part look like two parts.
@@ -282,7 +267,7 @@ def accelerators_spelled_alike(submitter: Submitter, round: Round) -> Iterator[P
 @rule("D123", NOTE)
 def accelerator_name_known(
     system: System, round: Round, document: Document, fields: dict[str, Any]
-) -> Iterator[Problem]:
+) -> Problems:
     """An accelerator's name is not a slip of a known one.
 
     Why: a name that no table knows is listed apart from the part that it means.
@@ -295,9 +280,7 @@ def accelerator_name_known(
         return
     meant = near_accelerator(device.name)
     if meant is not None:
+        text = f"found {shown(device.name)} in accelerator_model_name; did you mean {meant}?"
         yield Problem(
-            f"found {shown(device.name)} in accelerator_model_name; did you mean {meant}?",
-            **at(document, "accelerator_model_name"),
-            found=device.name,
-            required=meant,
+            text, **at(document, "accelerator_model_name"), found=device.name, required=meant
         )
