@@ -112,6 +112,25 @@ class BrokenDigits(Digits):
         return super().load(indices)
 
 
+class StuckDigits(Digits):
+    """Its load does not return: at once, or after the warm-up's."""
+
+    loads = 0
+    good = 0
+
+    def load(self, indices: Sequence[int]) -> dict[str, NDArray[np.float32]]:
+        self.loads += 1
+        if self.loads > self.good:
+            time.sleep(600)
+        return super().load(indices)
+
+
+class LaterStuckDigits(StuckDigits):
+    good = 1
+
+
+STUCK = replace(DIGITS, make_dataset=StuckDigits)
+LATER_STUCK = replace(DIGITS, make_dataset=LaterStuckDigits)
 UNLOADABLE = replace(DIGITS, make_dataset=BrokenDigits)
 
 

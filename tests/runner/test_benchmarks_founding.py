@@ -493,6 +493,31 @@ def test_an_offline_run_of_loadgen_s_24576_samples_is_valid_and_foreseen(
 
 
 @pytest.mark.parametrize(
+    ("name", "seconds", "qps"),
+    [("digits", 0.01, 8_000), ("scenes", 0.01, 1_500), ("phrasebook", 0.002, 12_000)],
+)
+def test_an_offline_run_is_foreseen(name: str, seconds: float, qps: int, tmp_path: Path) -> None:
+    """More samples than can be answered in the second that is asked for; each model for itself."""
+    forecast = Forecast()
+    (outcome,) = assay.run(
+        name,
+        out=tmp_path / "tree",
+        scenarios=["Offline"],
+        system="box",
+        target_qps=3 * qps,
+        min_duration=1,
+        backend="tests.runner.cheats:Sleeps",
+        backend_options={"seconds": seconds},
+        progress=forecast,
+    )
+    run = outcome.performance_run
+    assert outcome.status == "valid" and run is not None
+    assert run.samples == pytest.approx(3.3 * qps, rel=0.01)
+    if run.disturbed < DISTURBED:
+        assert 1 / 1.5 < forecast.seconds / run.seconds < 1.5
+
+
+@pytest.mark.parametrize(
     ("line", "words"),
     [
         ("mean = 'x'", "expected a number, or three for red, green and blue"),
