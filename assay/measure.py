@@ -27,7 +27,7 @@ class Listener:
         where = f"{event.benchmark} {event.scenario} {event.mode}"
         if event.phase == "running":
             self.line.show(f"{where}: {_numbers(event)}")
-        elif event.phase in ("ready", "warning", "search"):
+        elif event.phase in ("ready", "warning", "search", "note"):
             self.line.clear()
             say(f"{where}: {event.message}" if event.message else f"{where}: {event.phase}")
         elif event.phase in ("done", "failed"):  # a failure's reason is the outcome's

@@ -122,7 +122,7 @@ class Conduct:
         search: how to search for the load (`--find-qps`); None: no search.
         attempts: how often a performance run is made that was INVALID by a hint of the warm-up, and
             a compliance test that differed by its speed alone.
-        early_stop, stall_timeout_s: see `runner.run.Job`.
+        early_stop, energy, stall_timeout_s: see `runner.run.Job`.
     """
 
     compliance: bool = False
@@ -131,6 +131,7 @@ class Conduct:
     search: Search | None = None
     attempts: int = 3
     early_stop: bool = True
+    energy: bool = False
     stall_timeout_s: float = 60.0
 
 
@@ -419,6 +420,7 @@ def plan_of(run_file: RunFile) -> Plan:
                 else None
             ),
             early_stop=conduct.early_stop,
+            energy=conduct.energy,
             stall_timeout_s=conduct.stall_timeout,
         ),
     )

@@ -115,6 +115,7 @@ def job_of(plan: Plan, benchmark: Benchmark, scenario: str, mode: Mode) -> Job:
         workers=plan.execution.workers,
         batch_deadline_us=plan.execution.batch_deadline_us,
         early_stop=plan.conduct.early_stop,
+        energy=plan.conduct.energy,
         stall_timeout_s=plan.conduct.stall_timeout_s,
         warm_up_s=plan.load.warm_up_s,
         cpus=plan.execution.cpus,

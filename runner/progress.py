@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 Phase = Literal[
-    "start", "load", "warm-up", "ready", "running", "done", "warning", "failed", "search"
+    "start", "load", "warm-up", "ready", "running", "done", "warning", "failed", "search", "note"
 ]
 
 
@@ -16,7 +16,7 @@ class Event:
 
     `phase`: "start", "load" (model and data set), "warm-up", "ready" (LoadGen begins; `message`
     holds the estimate), "running" (about twice a second), "warning", "done", "failed",
-    "search" (a step of the search for a load).
+    "search" (a step of the search for a load), "note" (something to know, no warning).
     `samples`: answered so far; `rate`: samples per second so far; `elapsed_s` since LoadGen
     began; `remaining_s`: estimated, None when not known.  `latency_ms`: of a query, so far: the
     mean in SingleStream and MultiStream, the 99th percentile of the latest in Server, else None;

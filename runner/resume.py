@@ -24,7 +24,7 @@ Finished = Literal["valid", "invalid", "not-compliant"]
 # content is compared.
 _FREE = frozenset({
     "scenarios", "tree.out", "tree.overwrite", "tree.resume", "conduct.early-stop",
-    "conduct.stall-timeout", "model.model", "model.data", "load.user-conf",
+    "conduct.energy", "conduct.stall-timeout", "model.model", "model.data", "load.user-conf",
 })  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from runner import errors, logs
 from runner.backends import chooses_batch
 from runner.benchmarks import get_benchmark
+from runner.energy import ENERGY, EnergyLog
 from runner.errors import Interrupted, OutputError, RunFailed, RunnerError, SettingsError
 from runner.named import absolute
 from runner.progress import Event, Progress, Silent
@@ -51,6 +52,7 @@ class Job:
             much, and an inference at least 100 times what it took in the warm-up.
         cpus: the processors that the run is bound to; none: those of this process.
         profile: write the backend's profile of a performance run beside its logs.
+        energy: write what RAPL and NVML count during a performance run beside its logs.
     """
 
     benchmark: str
@@ -69,6 +71,7 @@ class Job:
     stall_timeout_s: float = 60.0
     cpus: tuple[int, ...] = ()
     profile: bool = False
+    energy: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.stall_timeout_s <= 1e6:
@@ -280,6 +283,7 @@ class _Child:
         self._rate = 0.0
         self._warnings: list[str] = []
         self._disturbed = 0.0
+        self._energy: EnergyLog | None = None
 
     def run(self) -> dict[str, Any]:
         """Start it, pass its events on, and return its "done" event."""
@@ -314,6 +318,8 @@ class _Child:
                 code = process.wait()
             finally:
                 _kill(process)
+                if self._energy is not None:
+                    self._energy.stop()
         if last.get("event") == "failed":
             self._raise(last)
         if code == 1 and TIMEOUT in output.read_text(encoding="utf-8", errors="replace"):
@@ -326,6 +332,8 @@ class _Child:
                 f"{self._where.text}: the measuring process ended by {_ending(code)} without a "
                 f"result. Its last words: {_tail(output)}"
             )
+        if self._energy is not None:
+            self._where.say("note", self._energy.write(self._staging / ENERGY))
         return {**last, "warnings": self._warnings, "disturbed": self._disturbed}
 
     def _message(self) -> bytes:
@@ -357,8 +365,12 @@ class _Child:
                     f"{event['memory_bytes'] / 1e6:.0f} MB"
                 )
             self._where.say("ready", text, remaining_s=self._estimate)
+            if self._job.energy and self._job.settings.mode == MODES[0]:
+                self._energy = EnergyLog()
         elif kind == "disturbed":
-            self._disturbed = event["share"]
+            self._disturbed = event["share"]  # LoadGen has just ended
+            if self._energy is not None:
+                self._energy.stop()
         elif kind == "progress":
             self._where.say("running", **self._numbers(event))
 

@@ -31,6 +31,7 @@ from checker.accuracy.truncate import KEPT, LIMIT, MARK, stated_hash
 from runner import logs
 from runner.benchmarks.base import Benchmark, Score
 from runner.compliance import ComplianceRun
+from runner.energy import ENERGY
 from runner.errors import OutputError
 from runner.layout import Places, check_name
 from runner.provenance import Provenance
@@ -210,7 +211,7 @@ def write_result(
     return places.result
 
 
-TRACES = (TIMELINE, "onnxruntime_profile*.json")
+TRACES = (TIMELINE, ENERGY, "onnxruntime_profile*.json")
 """What a run leaves beside LoadGen's logs, for `assay plot` and for people."""
 
 

@@ -81,6 +81,10 @@ class ConductTable(_Table, frozen=True, kw_only=True):
         Meta(description="Command that runs the code in answers: docs/measuring-llms.md."),
     ] = None
     early_stop: Annotated[bool, Meta(description="End a run that can only become INVALID.")] = True
+    energy: Annotated[
+        bool,
+        Meta(description="Note energy by RAPL and NVML beside the tree; never a power result."),
+    ] = False
     stall_timeout: Annotated[
         float, Meta(gt=0, le=1e6, description="Seconds without progress that end a run.")
     ] = 60.0

@@ -191,6 +191,13 @@ def _load(load: Any) -> None:
         help="end a run after S seconds without progress; loading gets ten times as long "
         "(default: 60)",
     )
+    load.add_argument(
+        "--energy",
+        action="store_true",
+        default=None,
+        help="note what RAPL and NVML count during the performance run in TREE.traces; unofficial, never a "
+        "power result",
+    )
     load.add_argument("--dry-run", action="store_true", help="only show what would be done")
 
 
