@@ -95,7 +95,7 @@ def checked(
     audit: bool = False,
     since: Report | None = None,
 ) -> Report:
-    # A check makes few cycles and frees those itself: looking for others costs 7 % of its time.
+    # A check makes few cycles and frees those itself: looking for others costs 7% of its time.
     # A library must not decide that for a program; a command may.
     gc.disable()
     import assay

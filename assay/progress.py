@@ -47,7 +47,7 @@ def bytes_read(line: Line, what: str) -> Callable[[int, int], None]:
     """A callback for (bytes done, bytes in all) that shows them on ``line``."""
 
     def progress(done: int, total: int) -> None:
-        share = f" {100 * done // total} %" if total else ""
+        share = f" {100 * done // total}%" if total else ""
         line.show(f"{what}{share} ({done / 1e6:.0f} MB)")
 
     return progress

@@ -264,7 +264,7 @@ def _value_text(value: float | str | None) -> str:
 def _change_text(change: Change) -> str:
     text = f"{one_line(change.result)}: {one_line(change.what, NAME_LIMIT)} "
     text += f"{_value_text(change.old)} -> {_value_text(change.new)}"
-    return text if change.relative is None else f"{text} ({change.relative * 100:+.2f} %)"
+    return text if change.relative is None else f"{text} ({change.relative * 100:+.2f}%)"
 
 
 def _gain(change: Change) -> float:

@@ -276,11 +276,11 @@ def logarithmic(low: float, high: float, label: Callable[[float], str]) -> Scale
 
 
 def _percent(value: float) -> str:
-    return f"{value * 100:.4g} %"
+    return f"{value * 100:.4g}%"
 
 
 def _signed(value: float) -> str:
-    return "gate" if value == 0 else f"{value * 100:+.4g} %"
+    return "gate" if value == 0 else f"{value * 100:+.4g}%"
 
 
 _NEAR = 0.005
@@ -305,8 +305,8 @@ def margin_text(kind: str, margin: Margin) -> str:
     """A margin as text: a share of the limit, or a distance to the gate."""
     if kind == "accuracy":
         side = "inside" if margin.share >= 0 else "outside"
-        return f"{abs(margin.share) * 100:.3g} % {side}"
-    return f"{margin.share * 100:.3g} % of the limit"
+        return f"{abs(margin.share) * 100:.3g}% {side}"
+    return f"{margin.share * 100:.3g}% of the limit"
 
 
 def margins(picture: Picture, row: Row, scale: Scale) -> str:

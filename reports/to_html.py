@@ -295,7 +295,7 @@ class _Page:
     def margin_text(result: Result) -> str:
         """The smallest distance to an accuracy gate, in percent."""
         tightest = arrange.tightest(result)
-        return "" if tightest is None else f"{tightest[1] * 100:+.2f} %"
+        return "" if tightest is None else f"{tightest[1] * 100:+.2f}%"
 
     @staticmethod
     def times(result: Result, run: RunFacts) -> list[_Times]:

@@ -176,7 +176,7 @@ def _result(result: Result) -> str:
         markdown_code(arrange.benchmark_of(result), _NAME, in_table=True),
         markdown_text(result.scenario, _NAME),
         metric,
-        "" if tightest is None else f"{tightest[1] * 100:+.2f} %",
+        "" if tightest is None else f"{tightest[1] * 100:+.2f}%",
     )
     return f"| {' | '.join(cells)} |\n"
 

@@ -1,7 +1,7 @@
 """`--find-qps`: which load does this system carry?  Short runs find it, a full one confirms it.
 
 Server: the rate is doubled (or halved) until one short run is VALID and one is not, then bisected.
-A short run is good when LoadGen calls it VALID, which its early stopping says with 99 % confidence;
+A short run is good when LoadGen calls it VALID, which its early stopping says with 99% confidence;
 bad when so many queries were late that a system at the limit would show it in 1 of 100 runs only;
 else it is made again, twice as long.  A bad run is made once more and, if the two contradict, a
 third time: on a shared machine one bad second is no proof.
@@ -217,7 +217,7 @@ class ProbeLog:
 
 
 def judge(detail: dict[str, Any], valid: bool, percentile: float) -> tuple[Verdict, str]:
-    """Whether a Server run shows that the system carries the rate, with 99 % confidence.
+    """Whether a Server run shows that the system carries the rate, with 99% confidence.
 
     Args:
         detail: keys and values of the run's detail log.
@@ -227,9 +227,9 @@ def judge(detail: dict[str, Any], valid: bool, percentile: float) -> tuple[Verdi
     queries, late = int(detail["result_query_count"]), int(detail["result_overlatency_query_count"])
     share = f"{late} of {queries} queries were late"
     if valid:
-        return "good", f"{share}: VALID, {CONFIDENCE * 100:.0f} % confidence by early stopping"
+        return "good", f"{share}: VALID, {CONFIDENCE * 100:.0f}% confidence by early stopping"
     if late and queries and chance_of(late, queries, 1 - percentile) < 1 - CONFIDENCE:
-        return "bad", f"{share}, {CONFIDENCE * 100:.0f} % confidence that it is too many"
+        return "bad", f"{share}, {CONFIDENCE * 100:.0f}% confidence that it is too many"
     return "unclear", f"{share}, too few queries to tell"
 
 
@@ -252,7 +252,7 @@ def judge_tokens(
             found.append(f"{name} {value / 1e6:.4g} of {limit:g} ms")
     text = f"99th percentile of {queries} queries: {', '.join(found)}"
     if valid:
-        return "good", f"{text}: VALID, {CONFIDENCE * 100:.0f} % confidence by early stopping"
+        return "good", f"{text}: VALID, {CONFIDENCE * 100:.0f}% confidence by early stopping"
     # Below the queries that early stopping needs, one late query can make the percentile.
     if over and queries >= total_queries(0, percentile):
         return "bad", f"{text}, too long"
@@ -621,8 +621,8 @@ def _server(
         low,
         prober.count,
         f"{low:g} queries/s were carried in short runs of {search.probe_s:g} s or more "
-        f"({CONFIDENCE * 100:.0f} % confidence by early stopping), {above}{late}; target_qps is "
-        f"{search.margin * 100:g} % lower",
+        f"({CONFIDENCE * 100:.0f}% confidence by early stopping), {above}{late}; target_qps is "
+        f"{search.margin * 100:g}% lower",
         deadline=deadline,
     )
 
@@ -690,11 +690,11 @@ def _offline(search: Search, prober: _Prober, say: Say) -> Found:
         prober.count,
         f"{best:g} samples/s in short runs"
         + (
-            f", the last two within {search.tolerance * 100:g} %"
+            f", the last two within {search.tolerance * 100:g}%"
             if agreed
-            else f", which did not come within {search.tolerance * 100:g} % of each other"
+            else f", which did not come within {search.tolerance * 100:g}% of each other"
         )
-        + f"; target_qps is {search.margin * 100:g} % higher, so that the run lasts",
+        + f"; target_qps is {search.margin * 100:g}% higher, so that the run lasts",
     )
 
 

@@ -649,7 +649,7 @@ def _notes(
     notes = []
     change = scores[1].map - scores[0].map
     every = same + only_one + only_two
-    notes.append(f"mAP {scores[0].map:.3f} % and {scores[1].map:.3f} % ({change:+.3f} points)")
+    notes.append(f"mAP {scores[0].map:.3f}% and {scores[1].map:.3f}% ({change:+.3f} points)")
     if scores[0].classes != scores[1].classes:
         notes.append(
             f"labels were read as {scores[0].classes} in the first log and "

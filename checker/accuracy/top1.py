@@ -137,7 +137,7 @@ def score_log(
     if total >= 20 * kinds > 20 and accuracy < 200.0 / kinds:
         problems.add(
             "near-chance",
-            f"{accuracy:.3f} % is near chance for {kinds} classes: "
+            f"{accuracy:.3f}% is near chance for {kinds} classes: "
             "wrong label order, offset or byte order?",
         )
     return Top1Score(

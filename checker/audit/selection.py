@@ -6,7 +6,7 @@ single system: first a submitter, then one of its systems; the auditor then pick
 scenarios, here at random too. A system equivalent to one that was audited in the round before (the
 same processor, network card, accelerator and number of accelerators; over the network, the same
 networking) is not a candidate. The committee may exempt more: a system with the accelerator of one
-audited before whose results are within 10 % of what was submitted then, with no new benchmark,
+audited before whose results are within 10% of what was submitted then, with no new benchmark,
 scenario or power measurement, is drawn all the same and listed as one that it may exempt.
 
 Every draw is ``SHA-256("seed/stage") mod candidates``, over candidates sorted by name, so that
@@ -201,7 +201,7 @@ def _may_exempt(
 
 def _nearness(rows: Sequence[ResultRow], earlier: Sequence[ResultRow]) -> float | None:
     """The largest relative difference of two systems' results, as a whole and per accelerator, and
-    of their power; None where one is over 10 %, or one of ``rows`` has no counterpart."""
+    of their power; None where one is over 10%, or one of ``rows`` has no counterpart."""
     accelerators = {_accelerator(row) for row in [*rows, *earlier]}
     if len(accelerators) != 1 or not accelerators.pop():
         return None

@@ -669,7 +669,7 @@ def scaled_pairs(runs: list[RunTrace]) -> dict[int, tuple[RunTrace, float]]:
     """Runs whose latency figures are another run's times one factor, and that factor.
 
     Two logs are such a pair where the natural logarithms of the eight ratios differ by less than
-    2e-5, while each log's own figures spread by more than 5 %; the factor is not 1.
+    2e-5, while each log's own figures spread by more than 5%; the factor is not 1.
     """
     shapes = []
     for run in runs:

@@ -36,7 +36,7 @@ def limit_percent(
     round: Round, test: str, name: str | None, benchmark: Benchmark | None, metric: str
 ) -> float:
     """The greatest difference allowed, percent: the benchmark's own for the metric, 0.1 for the
-    benchmarks of the 99.9 % target, else the round's."""
+    benchmarks of the 99.9% target, else the round's."""
     if benchmark is not None and metric in benchmark.test01_delta_percent:
         return benchmark.test01_delta_percent[metric]
     if name is not None and "99.9" in name:

@@ -81,7 +81,7 @@ class Comparison(msgspec.Struct, frozen=True):
     @property
     def allowed(self) -> str:
         """What the test allows, as a reader says it."""
-        percent = f"{number(self.tolerance * 100)} %"
+        percent = f"{number(self.tolerance * 100)}%"
         if self.test_name == "TEST05":
             return f"at most {percent} slower"
         return f"at most {percent} faster" if self.one_sided else f"within {percent}"

@@ -52,8 +52,8 @@ def apart(delta: Delta) -> Shortfall:
     """Two accuracies further apart than the test allows."""
     return Shortfall(
         message=f"{delta.metric} over the sampled answers is {number(delta.compliance)} in the test "
-        f"and {number(delta.baseline)} in the accuracy run, {delta.percent:.3g} % apart; expected at "
-        f"most {number(delta.limit)} %",
+        f"and {number(delta.baseline)} in the accuracy run, {delta.percent:.3g}% apart; expected at "
+        f"most {number(delta.limit)}%",
         found=delta.percent,
         required=delta.limit,
     )
@@ -127,7 +127,7 @@ def stated(text: Verification, evidence: Evidence) -> Iterator[Shortfall]:
     noticeable = [delta for delta in deltas if delta.passed and delta.percent > _SMALL_PERCENT]
     if noticeable and all(delta.passed for delta in deltas):
         both = ", ".join(
-            f"{delta.metric} {delta.percent:.2g} % apart (at most {number(delta.limit)} %)"
+            f"{delta.metric} {delta.percent:.2g}% apart (at most {number(delta.limit)}%)"
             for delta in noticeable
         )
         yield Shortfall(

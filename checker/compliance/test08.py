@@ -56,7 +56,7 @@ def stated(text: Verification, evidence: Evidence) -> Iterator[Shortfall]:
     allowed, used = _percent(evidence), text.values.get("tolerance")
     if used is not None and used > allowed + 1e-9:
         yield Shortfall(
-            message=f"found a tolerance of {number(used)} %; expected at most {number(allowed)} %",
+            message=f"found a tolerance of {number(used)}%; expected at most {number(allowed)}%",
             found=used,
             required=allowed,
             line=text.value_lines.get("tolerance"),

@@ -137,7 +137,7 @@ class _Twice:
                 value=float(text),
                 implied=100 - float(wrong),
                 exact=step_of(text) + step_of(wrong) + 1e-9,
-                how=f"100 % less the word error rate of {wrong} %",
+                how=f"100% less the word error rate of {wrong}%",
                 line=number,
             )
         elif found := _PRECISION.match(line):
@@ -218,7 +218,7 @@ class _Twice:
             value=float(text),
             implied=float(average),
             exact=step_of(average) + step_of(text),
-            how=f"the average of {average} %",
+            how=f"the average of {average}%",
             line=number,
         )
 

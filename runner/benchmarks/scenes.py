@@ -2,7 +2,7 @@
 
 The model finds the boxes, suppresses overlapping ones and gives one table for the whole batch.
 Of its two INT8 versions the one in which every operator was quantised misses the accuracy gate
-of 99 % of FP32; the one in which only the convolutions were (without the last) passes.
+of 99% of FP32; the one in which only the convolutions were (without the last) passes.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ SCENES = Benchmark(
         "Static post-training quantisation with onnxruntime.quantization: QDQ form, INT8 "
         "activations and INT8 weights of 7 bits (per channel), over 100 scenes drawn from training digits. "
         "int8: the convolutions without the last, ranges by the 99.99th percentile; mAP 79.45, "
-        "99.5 % of FP32's 79.86. int8-all: every operator up to the NonMaxSuppression, ranges "
-        "by minimum and maximum; mAP 72.43, 90.7 % of FP32, so that it misses the gate of 99 %"
+        "99.5% of FP32's 79.86. int8-all: every operator up to the NonMaxSuppression, ranges "
+        "by minimum and maximum; mAP 72.43, 90.7% of FP32, so that it misses the gate of 99%"
     ),
     make_dataset=Scenes,
     encode=detection.encode,

@@ -130,7 +130,7 @@ def test_red_is_red() -> None:
     page = str(reports.render(report([bad], []), "html"))
     margin = page[page.index('id="margins"') :]
     assert margin[: margin.index("</section>")].count('class="dots bad"') == 2
-    assert "150 % of the limit" in page and "6.67 % outside" in page
+    assert "150% of the limit" in page and "6.67% outside" in page
 
 
 def test_times_that_mean_nothing_are_not_drawn() -> None:

@@ -112,7 +112,7 @@ def test_server_is_bracketed_and_bisected(tmp_path: Path, monkeypatch: pytest.Mo
     assert found.key == "target_qps"
     assert CAPACITY / 1.05 <= found.best <= CAPACITY
     assert found.value == pytest.approx(0.95 * found.best, rel=1e-3)
-    assert "99 % confidence" in found.text and "5 % lower" in found.text
+    assert "99% confidence" in found.text and "5% lower" in found.text
     # The first was too short to tell; a bad one is made twice.
     assert machine.asked[:6] == [None, None, 300.0, 600.0, 1200.0, 1200.0]
     (announced,) = (line for line in said if not line.startswith("probe "))
@@ -175,7 +175,7 @@ def test_offline_and_streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     machine = Machine()
     found = search_with(machine, "Offline", tmp_path / "o.jsonl", monkeypatch)
     assert found.best == CAPACITY and found.value == pytest.approx(1.05 * CAPACITY)
-    assert len(machine.asked) == 2 and "within 5 %" in found.text
+    assert len(machine.asked) == 2 and "within 5%" in found.text
     found = search_with(Machine(), "SingleStream", tmp_path / "s.jsonl", monkeypatch)
     assert found.key == "target_latency" and 0.5 < found.value < 0.8  # of the 1 ms measured
 
@@ -367,5 +367,5 @@ def test_a_search_on_a_real_run_writes_its_user_conf(tmp_path: Path) -> None:
     if outcome.status == "valid":
         assert kinds[-1] == "confirmed" and outcome.path is not None
         conf = (outcome.path / "user.conf").read_text()
-        assert "was found by a search" in conf and "20 % lower" in conf
+        assert "was found by a search" in conf and "20% lower" in conf
         assert "digits.Server.target_qps = " in conf

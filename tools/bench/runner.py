@@ -7,7 +7,7 @@ the temporary folder).  Both sides run in one process, with equal session option
 because a shared machine drifts more in a few seconds than the runner costs.  The verdict is on the
 medians of neighbours; the quietest round is shown too.
 
-Server runs at 60 % of what its service time allows, which is the latency of SingleStream, against
+Server runs at 60% of what its service time allows, which is the latency of SingleStream, against
 the least server there can be: a loop that waits actively for each arrival, calls `session.run` and
 is busy for as long again as SingleStream has just added to that.  So the floor is service time plus
 queueing, on this machine, in this minute; what the service time holds besides the inference is

@@ -179,7 +179,7 @@ def accuracy_values_agree(run: AccuracyRun, round: Round, text: AccuracyText) ->
 
 @rule("A122", ERROR, cases={"open": WARNING})
 def accuracy_scale(result: Result, round: Round) -> Problems:
-    """A score is on its reference's scale, and no share is above 100 %.
+    """A score is on its reference's scale, and no share is above 100%.
 
     Why: a percentage held against a fraction passes every target, whatever the model answered.
     Fix: state the score as the benchmark's accuracy script prints it.

@@ -170,7 +170,7 @@ def clock_remarks(run: MeasuredRun, round: Round) -> Problems:
 
     Why: latencies are only as good as the clock that measured them.
     Fix: measure on a system with a stable clock source.
-    Source: LoadGen loadgen.cc: its warning when the performance and wall clocks differ by 0.1 %.
+    Source: LoadGen loadgen.cc: its warning when the performance and wall clocks differ by 0.1%.
     """
     detail = json_log(run)
     for entry in [*detail.all("warning_generic_message"), *detail.all("error_runtime")]:

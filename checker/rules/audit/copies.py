@@ -142,7 +142,7 @@ def latencies_of_its_own(copied: CopiedRuns, round: Round) -> Problems:
     """No run's latency figures are another run's times one factor.
 
     The natural logarithms of the ratios of mean, greatest and six percentile latencies differ by
-    less than 2e-5, where each log's own figures spread by more than 5 %. No pair among 2,000 logs of
+    less than 2e-5, where each log's own figures spread by more than 5%. No pair among 2,000 logs of
     v0.5 to v6.1, nor across rounds.
 
     Why: two runs never have one shape to five digits; such a pair is one log and a scaled copy.

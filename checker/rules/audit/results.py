@@ -80,7 +80,7 @@ def server_below_offline(result: ResultTrace, round: Round, field: Field) -> Pro
     Why: Offline may order and batch everything; with arrivals and latency bounds no system is
     clearly faster.
     Fix: look for different builds or settings of the two runs, and measure Offline again.
-    Source: LoadGen: tokens or samples per second of both runs; 1 % of published pairs are above.
+    Source: LoadGen: tokens or samples per second of both runs; 1% of published pairs are above.
     """
     if result.scenario != "Server" or result.inferred_from is not None:
         raise NotJudged
@@ -124,7 +124,7 @@ def per_accelerator_as_others(result: ResultTrace, round: Round, field: Field) -
 
     The narrowest of five groups with three submitters: the same accelerator, count and precision; the
     same accelerator and precision; the same accelerator; any accuracy target of the model; the same
-    family of accelerators. A result is far off by more than 15 % and six median deviations (of the
+    family of accelerators. A result is far off by more than 15% and six median deviations (of the
     logarithm).
 
     Why: the same part in the same benchmark gives nearly the same; what is far off is worth a look.

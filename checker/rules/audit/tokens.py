@@ -58,7 +58,7 @@ def tokens_per_sample(result: Result, round: Round) -> Problems:
             found=float(f"{measured:.6g}"),
             required=stated.value,
             evidence=look.evidence(
-                "token rate / sample rate = tokens per sample in accuracy.txt, within 5 %",
+                "token rate / sample rate = tokens per sample in accuracy.txt, within 5%",
                 "high",
                 **{"accuracy.txt": stated.value, "accuracy.txt line": stated.line},
             ),
@@ -136,7 +136,7 @@ _TOKENS_APART = 1.05
 def tokens_as_in_other_scenarios(result: ResultTrace, round: Round) -> Problems:
     """A system's runs of one benchmark give as many tokens per sample in every scenario.
 
-    Within 3.7 % in all closed systems of v4.1 to v6.1 that have several scenarios.
+    Within 3.7% in all closed systems of v4.1 to v6.1 that have several scenarios.
 
     Why: the same model answers the same samples; a token rate that was raised alone stands out.
     Fix: make all runs with the same build and limits on output length.
@@ -169,7 +169,7 @@ def tokens_as_in_other_scenarios(result: ResultTrace, round: Round) -> Problems:
         found=float(f"{result.tokens:.6g}"),
         required=float(f"{usual:.6g}"),
         evidence=evidence(
-            "tokens per sample of one system and benchmark agree within 5 %",
+            "tokens per sample of one system and benchmark agree within 5%",
             "high",
             {one.detail_path: float(f"{one.tokens or 0:.6g}") for one in group[:8]},
         ),

@@ -79,7 +79,7 @@ def channel_readings_consistent(
         if len(apart) > len(inside) * _OFTEN:
             yield Problem(
                 f"in {len(apart):,} of {len(inside):,} samples the watts of channel {name} are more "
-                f"than {_PRODUCT_PERCENT:g} % off its volts x amperes x power factor",
+                f"than {_PRODUCT_PERCENT:g}% off its volts x amperes x power factor",
                 path=samples.path,
                 line=samples.lines[apart[0]],
                 found=len(apart),
