@@ -80,7 +80,7 @@ class Records:
 class Indices(Sequence[int]):
     """Sample indices that numpy takes as they are: sets of millions are converted once."""
 
-    def __init__(self, values: list[int]) -> None:
+    def __init__(self, values: list[int] | np.ndarray[Any, Any]) -> None:
         self.array = np.array(values, dtype=np.int64)
 
     @cached_property
@@ -336,7 +336,7 @@ def _read(detail: DetailLog) -> Replay | str:
         return str(error)
     sets = []
     for entry in detail.all("loaded_qsl_set"):
-        one = _indices(entry)
+        one = _indices(entry, detail.lengths.get(entry.line))
         if isinstance(one, str):
             detail.refuse("loaded_qsl_set", "a list of sample indices")
             return one
@@ -359,8 +359,14 @@ _SETS_KEPT = 1 << 23
 """Bytes of text of the sets that are kept."""
 
 
-def _indices(entry: Entry) -> Indices | str:
-    """A loaded set; its text, the same in all runs of a benchmark, is decoded once."""
+_BEYOND = "a loaded_qsl_set with numbers beyond 64 bits"
+
+
+def _indices(entry: Entry, length: int | None) -> Indices | str:
+    """A loaded set; its text, the same in all runs of a benchmark, is decoded once.
+
+    length: of the set, where its text was seen to be a list of whole numbers.
+    """
     raw = bytes(entry.raw)
     if len(raw) <= 4:
         return _decoded(entry)
@@ -369,7 +375,7 @@ def _indices(entry: Entry) -> Indices | str:
     # Comparing is ten times faster than a hash.
     if known is not None and known[0] == raw:
         return known[1]
-    found = _decoded(entry)
+    found = _decoded(entry) if length is None else _numbers(raw, length)
     if isinstance(found, Indices):
         if sum(size for size, _ in _sets) + len(raw) > _SETS_KEPT:
             _sets.clear()
@@ -384,10 +390,16 @@ def _decoded(entry: Entry) -> Indices | str:
     try:
         found = Indices(value)
     except OverflowError:
-        return "a loaded_qsl_set with numbers beyond 64 bits"
-    if value and not -_LARGE < found.array.min() <= found.array.max() < _LARGE:
-        return "a loaded_qsl_set with numbers beyond 64 bits"
-    return found
+        return _BEYOND
+    return found if not value or -_LARGE < found.array.min() <= found.array.max() < _LARGE else _BEYOND
+
+
+def _numbers(raw: bytes, length: int) -> Indices | str:
+    # Greater numbers than 64 bits hold become the greatest.
+    values = np.fromstring(raw[1:-1], dtype=np.int64, sep=",")
+    if values.size != length:
+        return "loaded_qsl_set is not a list of sample indices"
+    return Indices(values) if values.max() < _LARGE else _BEYOND
 
 
 def accuracy_log(run: Run) -> File | None:

@@ -24,7 +24,7 @@ from checker.audit.evidence import PERCENTS
 from checker.consistency import exact_tokens_per_sample
 from checker.model import PerformanceRun, Result, Run, fingerprint_of
 from checker.parse.detail import DetailLog
-from checker.parse.reading import Unreadable, sha256_of
+from checker.parse.reading import File, Unreadable, read_bytes, sha256_of
 from schemas.hardware import Device, accelerator
 from schemas.report import Finding, Report, Subject
 from schemas.report import Result as ResultRow
@@ -48,6 +48,16 @@ _RATES = (
 _OWN = {"submitter", "division", "status"}
 
 
+class Written(msgspec.Struct, frozen=True):
+    """From where LoadGen writes each record: key -> (source file, source line).
+
+    digest: what tells it from others; most logs of one LoadGen share one.
+    """
+
+    digest: str
+    places: dict[str, tuple[str, int]]
+
+
 class RunTrace(msgspec.Struct):
     """One run: ``path`` is its detail log's.
 
@@ -55,8 +65,8 @@ class RunTrace(msgspec.Struct):
     (JSON logs of performance runs); triple: mean and longest latency and query count;
     process: pid, date and power_begin; began, ended:
     seconds since 1970, in the zone the log takes for UTC; built, committed: LoadGen, likewise;
-    sources: SHA-1 of LoadGen's core files;
-    places: key -> (source file, source line, log line); lines: where some keys stand in the log.
+    sources: SHA-1 of LoadGen's core files; written: from which source lines its records come;
+    at: the log line of each of those; lines: where some keys stand in the log.
     latencies: mean, greatest and six percentiles in ns, where all are there. mark, identity: what
     P149 and C124 tell a log by. contradictions: ids of rules that found an error in the log.
     """
@@ -79,7 +89,8 @@ class RunTrace(msgspec.Struct):
     version: str | None
     sut: str | None
     sources: tuple[tuple[str, str], ...]
-    places: dict[str, tuple[str, int, int]]
+    written: Written | None
+    at: tuple[int, ...]
     lines: dict[str, int]
     results: tuple[str, ...] = ()
     tree: str = ""
@@ -212,10 +223,7 @@ def _run_trace(result: Result, kind: str, run: Run, detail: DetailLog) -> RunTra
     digest = None
     file = run.folder.files.get("mlperf_log_detail.txt") if run.folder is not None else None
     if file is not None:
-        try:
-            digest = sha256_of(file)
-        except Unreadable:
-            digest = None
+        digest = _digest(file)
     accuracy = run.mode == "AccuracyOnly"
     triple = tuple(detail.number(key) for key in _TRIPLE)
     began = _seconds(detail.text("test_datetime"))
@@ -226,6 +234,7 @@ def _run_trace(result: Result, kind: str, run: Run, detail: DetailLog) -> RunTra
         (name, str(sources[name])) for name in CORE if isinstance(sources, dict) and name in sources
     )
     mllog = detail.format == "mllog"
+    written, at = _written(detail) if mllog and core else (None, ())
     fingerprint = fingerprint_of(run) if isinstance(run, PerformanceRun) else None
     return RunTrace(
         path=run.detail_path,
@@ -246,7 +255,8 @@ def _run_trace(result: Result, kind: str, run: Run, detail: DetailLog) -> RunTra
         version=run.loadgen_version,
         sut=detail.text("sut_name"),
         sources=core,
-        places=_places(detail) if mllog and core else {},
+        written=written,
+        at=at,
         lines={
             k: line
             for k in (
@@ -269,6 +279,35 @@ def _run_trace(result: Result, kind: str, run: Run, detail: DetailLog) -> RunTra
         if None not in triple[:2]
         else None,
     )
+
+
+_SET = b'"key": "loaded_qsl_set"'
+_WHOLE = 48 * 1024 * 1024
+
+
+def _digest(file: File) -> str | None:
+    """SHA-256 of a detail log, with the length alone of each loaded set: nine tenths of the log, the
+    same in all runs of a benchmark and replayed from its seed. None when it cannot be read."""
+    try:
+        if file.size > _WHOLE:
+            return sha256_of(file)
+        data = read_bytes(file, _WHOLE)
+    except Unreadable:
+        return None
+    state = hashlib.sha256()
+    view = memoryview(data)
+    done = 0
+    while (start := data.find(_SET, done)) >= 0:
+        end = data.find(b"\n", start)
+        end = len(data) if end < 0 else end
+        # What stands behind the set, its time and thread, belongs to the run.
+        last = max(data.rfind(b"]", start, end), start)
+        state.update(view[done:start])
+        state.update(b"%d" % (last - start))
+        state.update(view[last:end])
+        done = end
+    state.update(view[done:])
+    return state.hexdigest()
 
 
 _FIGURES = (
@@ -342,12 +381,24 @@ def _content(detail: DetailLog) -> str:
     return state.hexdigest()
 
 
-def _places(detail: DetailLog) -> dict[str, tuple[str, int, int]]:
-    return {
-        key: (found[0].source.rsplit("/", 1)[-1], found[0].source_line, found[0].line)
+_known_places: dict[tuple[Any, ...], Written] = {}
+
+
+def _written(detail: DetailLog) -> tuple[Written, tuple[int, ...]]:
+    """From where the log's records were written, and on which lines they are."""
+    firsts = [
+        found[0]
         for key, found in detail.entries.items()
         if key.startswith(_FINGERPRINT) and found[0].source_line > 0
-    }
+    ]
+    mark = tuple([(one.key, one.source, one.source_line) for one in firsts])
+    if mark not in _known_places:
+        if len(_known_places) >= 256:
+            _known_places.clear()
+        places = {key: (file.rsplit("/", 1)[-1], line) for key, file, line in mark}
+        digest = hashlib.sha256(repr(places).encode("utf-8", "backslashreplace")).hexdigest()
+        _known_places[mark] = Written(digest, places)
+    return _known_places[mark], tuple([one.line for one in firsts])
 
 
 def _seconds(text: str | None) -> float | None:
@@ -451,6 +502,7 @@ class Field:
         self.results = [one.result for one in traces]
         self.old = old
         self._wrong: dict[Any, list[RunTrace]] = {}
+        self._odd: dict[Any, list[Any]] = {}
         for run in self.runs:
             run.field = self
         for result in self.results:
@@ -595,10 +647,23 @@ class Field:
         found: dict[tuple[Any, str], dict[tuple[str, int], int]] = defaultdict(
             lambda: defaultdict(int)
         )
-        for run in self.runs:
-            for key, (file, line, _) in run.places.items():
-                found[run.sources, key][file, line] += 1
+        alike: dict[Any, list[RunTrace]] = _grouped(
+            self.runs, lambda run: (run.sources, run.written.digest) if run.written else None
+        )
+        for runs in alike.values():
+            assert runs[0].written is not None
+            for key, place in runs[0].written.places.items():
+                found[runs[0].sources, key][place] += len(runs)
         return found
+
+    def odd_lines(
+        self, run: RunTrace, odd: Callable[[RunTrace], list[Any]]
+    ) -> list[Any]:
+        """What ``odd`` says of a run's source lines; asked once for all runs with the same."""
+        key = (run.sources, run.written.digest if run.written else None)
+        if key not in self._odd:
+            self._odd[key] = odd(run)
+        return self._odd[key]
 
     @cached_property
     def source_users(self) -> dict[Any, set[str]]:

@@ -109,8 +109,9 @@ def _builds(facts: RunFacts, logged: Sequence[Sequence[int]]) -> Iterator[Build]
 
 
 def _every_build(facts: RunFacts) -> Iterator[Build]:
-    for shuffled in shuffled_counts(facts):
-        for library in Library:
+    counts = shuffled_counts(facts)
+    for library in Library:
+        for shuffled in counts:
             yield Build(library, shuffled)
 
 

@@ -256,6 +256,27 @@ def _spread(places: dict[tuple[str, int], int]) -> tuple[str, int]:
     return max(places, key=lambda place: (places[place], place))
 
 
+def _odd_lines(run: RunTrace) -> list[tuple[int, str, tuple[str, int], tuple[str, int], int]]:
+    """The records from other source lines than usual: number, key, place, the usual place, logs."""
+    assert run.written is not None
+    table = run.field.source_lines
+    known_lines = KNOWN_LINES.get(run.sources, {})
+    wrong = []
+    for number, (key, (file, line)) in enumerate(run.written.places.items()):
+        if key in _SEVERAL:
+            continue
+        places = table[run.sources, key]
+        known = known_lines.get(key)
+        usual = known or _spread(places)
+        if (file, abs(line - usual[1]) > _SOURCE_ROOM) == (usual[0], False):
+            continue
+        total = sum(places.values())
+        if known is None and (total < 3 or places[usual] <= total / 2):
+            continue
+        wrong.append((number, key, (file, line), usual, total))
+    return wrong
+
+
 _SEVERAL = {"early_stopping_latency_ms", "result_validity", "result_invalid_reason"}
 
 
@@ -271,24 +292,12 @@ def source_lines_agree(run: RunTrace, round: Round, field: Field) -> Problems:
     Fix: use the log as LoadGen wrote it, and an unaltered LoadGen.
     Source: LoadGen logging: file and line_no of every record; compilers differ by up to 3 lines.
     """
-    if not run.places:
+    if run.written is None or not run.at:
         raise NotJudged
-    table = field.source_lines
-    wrong: list[tuple[str, tuple[str, int, int], tuple[str, int], int]] = []
-    for key, (file, line, at) in run.places.items():
-        if key in _SEVERAL:
-            continue
-        places = table[run.sources, key]
-        known = KNOWN_LINES.get(run.sources, {}).get(key)
-        usual = known or _spread(places)
-        if (file, abs(line - usual[1]) > _SOURCE_ROOM) == (usual[0], False):
-            continue
-        total = sum(places.values())
-        if known is None and (total < 3 or places[usual] <= total / 2):
-            continue
-        wrong.append((key, (file, line, at), usual, total))
+    wrong = field.odd_lines(run, _odd_lines)
     if wrong:
-        key, (file, line, at), usual, total = wrong[0]
+        number, key, (file, line), usual, total = wrong[0]
+        at = run.at[number]
         more = f" ({len(wrong)} keys in all)" if len(wrong) > 1 else ""
         yield Problem(
             f"found {key} written from {file}:{line}{more}; expected {usual[0]}:{usual[1]}, as in other logs "
@@ -301,7 +310,7 @@ def source_lines_agree(run: RunTrace, round: Round, field: Field) -> Problems:
                 "one source line for each key of one source set (+-3 lines)",
                 "high",
                 {
-                    "keys": ", ".join(w[0] for w in wrong[:20]),
+                    "keys": ", ".join(w[1] for w in wrong[:20]),
                     "logs compared": total,
                     **{name[1:]: sha for name, sha in run.sources[:2]},
                 },
@@ -335,7 +344,7 @@ def sources_of_several(run: RunTrace, round: Round, field: Field) -> Problems:
             f"found SHA-1 of {names} in no other submission of {run.round}; expected sources that other "
             "submitters used too",
             path=run.path,
-            line=run.places.get("loadgen_file_sha1", ("", 0, 0))[2] or None,
+            line=run.lines.get("loadgen_file_sha1"),
             found={name[1:]: sha for name, sha in own},
             required="sources that others have too",
             evidence=evidence(

@@ -62,6 +62,8 @@ def threads_of_one_process(run: LoggedRun, round: Round) -> Problems:
     Source: LoadGen logging.cc: pid and tid in every record; Linux: the main thread's tid is the pid.
     """
     detail = json_log(run)
+    if len(detail.pids) < 2:
+        return
     owner: dict[int, Entry] = {}
     for entry in _in_order(detail):
         if not entry.tid or not entry.pid:
