@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from io import FileIO
-from typing import Any, BinaryIO, overload
+from typing import Any, overload
 
 import numpy as np
 
-from checker.accuracy.log import GAP
 from checker.audit.evidence import note
 from checker.model import AccuracyRun, ComplianceRun, Run
 from checker.parse.detail import DetailLog, Entry
-from checker.parse.reading import File, Unreadable, open_file
+from checker.parse.reading import File
 from checker.replay import (
     Agreement,
     Disagreement,
@@ -41,8 +38,8 @@ from checker.replay.schedule import unit_length, unit_reach
 from checker.rule import NotJudged
 
 __all__ = [
-    "LIMIT", "Disagreement", "Generation", "NotReplayed", "Records", "Replay", "TooLong",
-    "accuracy_log", "check_sampling", "has_test_order", "noted", "order_outcome", "read_records", "replay_of",
+    "LIMIT", "Disagreement", "Generation", "NotReplayed", "Replay", "TooLong",
+    "accuracy_log", "check_sampling", "has_test_order", "noted", "order_outcome", "replay_of",
     "schedule_outcome", "server_schedule", "sets_outcome",
 ]  # fmt: skip
 
@@ -50,31 +47,7 @@ LIMIT = 30_000_000
 """Longest schedule that is replayed, queries."""
 
 _ACCURACY = "mlperf_log_accuracy.json"
-# The comma after the index keeps out a number that a truncated log cuts short.
-_RECORD = re.compile(rb'"seq_id"\s*:\s*(\d{1,15})\s*,\s*"qsl_idx"\s*:\s*(\d{1,15})\s*,')
-_BLOCK = 1 << 22
-_WHOLE = 256 * 1024 * 1024
-_OVERLAP = 256
 _LARGE = 1 << 62
-
-
-@dataclass(slots=True)
-class Records:
-    """The visible records of an accuracy log, in file order.
-
-    pairs: (seq_id, qsl_idx); cut: whether the log's middle is missing or was not read.
-    """
-
-    path: str
-    pairs: list[tuple[int, int]] = field(default_factory=list)
-    cut: bool = False
-
-    def line_of(self, seq_id: int) -> int | None:
-        """The line of a record, as LoadGen writes them: a bracket, then one record a line."""
-        for number, (found, _) in enumerate(self.pairs):
-            if found == seq_id:
-                return number + 2 if not self.cut else None
-        return None
 
 
 class Indices(Sequence[int]):
@@ -391,7 +364,9 @@ def _decoded(entry: Entry) -> Indices | str:
         found = Indices(value)
     except OverflowError:
         return _BEYOND
-    return found if not value or -_LARGE < found.array.min() <= found.array.max() < _LARGE else _BEYOND
+    return (
+        found if not value or -_LARGE < found.array.min() <= found.array.max() < _LARGE else _BEYOND
+    )
 
 
 def _numbers(raw: bytes, length: int) -> Indices | str:
@@ -413,57 +388,3 @@ def accuracy_log(run: Run) -> File | None:
         if beside is not None and beside.size > 4:
             return beside
     return inside
-
-
-def read_records(file: File) -> Records:
-    """Sequence numbers and sample indices of an accuracy log; answers are not looked at.
-
-    Of a log above 256 MB the first and last 64 MB are read. Raises NotJudged when it cannot be
-    read. The last log that was read is kept: the rules of a run ask one after the other.
-    """
-    global _last_records
-    last = _last_records
-    if last is None or last[0] != file:
-        last = _last_records = (file, _records(file))
-    return last[1]
-
-
-_last_records: tuple[File, Records] | None = None
-
-
-def _records(file: File) -> Records:
-    records = Records(file.path)
-    try:
-        handle = open_file(file)
-    except Unreadable as error:
-        raise NotJudged from error
-    with open(handle, "rb", buffering=0) as stream:
-        stretches = [(0, file.size)]
-        if file.size > _WHOLE:
-            records.cut = True
-            stretches = [(0, _WHOLE // 4), (file.size - _WHOLE // 4, file.size)]
-        for start, end in stretches:
-            stream.seek(start)
-            for block in _blocks(stream, end - start):
-                records.pairs.extend((int(a), int(b)) for a, b in _RECORD.findall(block))
-                records.cut = records.cut or GAP in block
-    return records
-
-
-def _blocks(stream: BinaryIO | FileIO, size: int) -> Iterator[bytes]:
-    """Blocks that end before the opening brace of a record, so that none is split."""
-    kept = b""
-    while size > 0:
-        new = stream.read(min(_BLOCK, size))
-        if not new:
-            break
-        size -= len(new)
-        block = kept + new
-        # The mark of a cut-out middle must not be split either: it stands near no brace's start.
-        border = len(block) if size <= 0 else block.rfind(b"{")
-        if border < 0:
-            border = max(len(block) - _OVERLAP, 0)
-        yield block[:border]
-        kept = block[border:]
-    if kept:
-        yield kept

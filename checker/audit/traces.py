@@ -20,6 +20,7 @@ import msgspec
 
 from checker import loadgen_keys as keys
 from checker import metrics
+from checker.audit.answer_log import digest_of
 from checker.audit.evidence import PERCENTS
 from checker.consistency import exact_tokens_per_sample
 from checker.model import PerformanceRun, Result, Run, fingerprint_of
@@ -333,7 +334,7 @@ def _answers(result: Result) -> Iterator[Answers]:
     for kind, file in logs.items():
         if file is not None and file.size >= _LEAST_ANSWERS:
             try:
-                yield Answers(kind, file.path, sha256_of(file))
+                yield Answers(kind, file.path, digest_of(file))
             except Unreadable:
                 continue
 
@@ -656,9 +657,7 @@ class Field:
                 found[runs[0].sources, key][place] += len(runs)
         return found
 
-    def odd_lines(
-        self, run: RunTrace, odd: Callable[[RunTrace], list[Any]]
-    ) -> list[Any]:
+    def odd_lines(self, run: RunTrace, odd: Callable[[RunTrace], list[Any]]) -> list[Any]:
         """What ``odd`` says of a run's source lines; asked once for all runs with the same."""
         key = (run.sources, run.written.digest if run.written else None)
         if key not in self._odd:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from checker import loadgen_keys as keys
+from checker.audit.answer_log import digest_of, read_records
 from checker.audit.evidence import Look, evidence
 from checker.audit.traces import Answers, ResultTrace, base_name
 from checker.model import AccuracyRun
 from checker.parse.detail import DetailLog
-from checker.parse.reading import File, Unreadable, sha256_of
+from checker.parse.reading import File, Unreadable
 from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, rule
 from checker.rules.audit.replay import any_log, records_of
 from checker.wording import number
@@ -28,7 +29,7 @@ def hash_of_whole_log(run: AccuracyRun, round: Round) -> Problems:
     if file.size > _HASHED_BYTES or _truncated(run):
         raise NotJudged
     try:
-        found = sha256_of(file)
+        found = digest_of(file)
     except Unreadable as error:
         raise NotJudged from error
     if found not in {value.lower() for value, _ in text.hashes}:
@@ -53,8 +54,6 @@ _HASHED_BYTES = 1 << 30
 
 
 def _truncated(run: AccuracyRun) -> bool:
-    from checker.audit.replayed import read_records
-
     return run.log_file is None or read_records(run.log_file).cut
 
 

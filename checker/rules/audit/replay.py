@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from checker.audit.answer_log import Records, read_records
 from checker.audit.evidence import Look, evidence, near
 from checker.model import ComplianceTest, LoggedRun, MeasuredRun, PerformanceRun, Run
 from checker.parse.detail import DetailLog
@@ -14,7 +15,7 @@ from checker.wording import number, pair, shown
 from schemas.round import Round
 
 if TYPE_CHECKING:
-    from checker.audit.replayed import Records, Replay
+    from checker.audit.replayed import Replay
 
 
 _SEQ = re.compile(r"seq_id (\d+)")
@@ -176,7 +177,7 @@ def records_of(run: Run) -> Records:
     file = replayed.accuracy_log(run)
     if file is None or file.state != "file" or file.size < 16:
         raise NotJudged
-    records = replayed.read_records(file)
+    records = read_records(file)
     if not records.pairs:
         raise NotJudged
     return records
@@ -330,7 +331,7 @@ def token_test_order_replayed(
         raise NotJudged
     from checker.audit import replayed
 
-    records = replayed.read_records(file)
+    records = read_records(file)
     replay = replayed.replay_of(main)
     own = replay.facts.scenario
     if len(replay.sets) != 1 or not records.pairs or file.size > _TOKEN_LOG_BYTES:

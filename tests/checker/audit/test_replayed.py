@@ -10,14 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from checker.audit import replayed
+from checker.accuracy.log import GAP
+from checker.audit import answer_log, replayed
+from checker.audit.answer_log import Records, read_records
 from checker.audit.replayed import (
-    GAP,
     Indices,
-    Records,
     Replay,
     order_outcome,
-    read_records,
     replay_of,
     schedule_outcome,
 )
@@ -42,7 +41,7 @@ def _run(path: Path) -> PerformanceRun:
 def test_records_are_read_whole_across_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replayed, "_BLOCK", 64)
+    monkeypatch.setattr(answer_log, "_BLOCK", 64)
     path = tmp_path / "log.json"
     records = [{"seq_id": n, "qsl_idx": n * 7, "data": "AB" * (n % 50)} for n in range(300)]
     path.write_text("[\n" + ",\n".join(json.dumps(r) for r in records) + "\n]\n")
@@ -56,7 +55,7 @@ def test_records_are_read_whole_across_blocks(
 def test_cut_logs_lose_only_what_is_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
-    monkeypatch.setattr(replayed, "_BLOCK", block)
+    monkeypatch.setattr(answer_log, "_BLOCK", block)
     path = tmp_path / "log.json"
     path.write_bytes(
         b'[\n{ "seq_id" : 1, "qsl_idx" : 21, "data" : "00" },\n{ "seq_id" : 2, "qsl_idx" : 4'
