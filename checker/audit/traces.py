@@ -25,7 +25,7 @@ from checker.audit.evidence import PERCENTS
 from checker.consistency import exact_tokens_per_sample
 from checker.model import PerformanceRun, Result, Run, fingerprint_of
 from checker.parse.detail import DetailLog
-from checker.parse.reading import File, Unreadable, read_bytes, sha256_of
+from checker.parse.reading import Unreadable, sha256_of
 from schemas.hardware import Device, accelerator
 from schemas.report import Finding, Report, Subject
 from schemas.report import Result as ResultRow
@@ -224,7 +224,10 @@ def _run_trace(result: Result, kind: str, run: Run, detail: DetailLog) -> RunTra
     digest = None
     file = run.folder.files.get("mlperf_log_detail.txt") if run.folder is not None else None
     if file is not None:
-        digest = _digest(file)
+        try:
+            digest = sha256_of(file)
+        except Unreadable:
+            digest = None
     accuracy = run.mode == "AccuracyOnly"
     triple = tuple(detail.number(key) for key in _TRIPLE)
     began = _seconds(detail.text("test_datetime"))
@@ -280,35 +283,6 @@ def _run_trace(result: Result, kind: str, run: Run, detail: DetailLog) -> RunTra
         if None not in triple[:2]
         else None,
     )
-
-
-_SET = b'"key": "loaded_qsl_set"'
-_WHOLE = 48 * 1024 * 1024
-
-
-def _digest(file: File) -> str | None:
-    """SHA-256 of a detail log, with the length alone of each loaded set: nine tenths of the log, the
-    same in all runs of a benchmark and replayed from its seed. None when it cannot be read."""
-    try:
-        if file.size > _WHOLE:
-            return sha256_of(file)
-        data = read_bytes(file, _WHOLE)
-    except Unreadable:
-        return None
-    state = hashlib.sha256()
-    view = memoryview(data)
-    done = 0
-    while (start := data.find(_SET, done)) >= 0:
-        end = data.find(b"\n", start)
-        end = len(data) if end < 0 else end
-        # What stands behind the set, its time and thread, belongs to the run.
-        last = max(data.rfind(b"]", start, end), start)
-        state.update(view[done:start])
-        state.update(b"%d" % (last - start))
-        state.update(view[last:end])
-        done = end
-    state.update(view[done:])
-    return state.hexdigest()
 
 
 _FIGURES = (
