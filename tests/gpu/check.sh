@@ -5,7 +5,7 @@
 # PYTHON is the interpreter; ROWS (default /tmp/assay-gpu-rows.jsonl) keeps the rows of a run that was cut off.
 # The tables are put into docs/performance-tensorrt.md. Exit status 2: there is no GPU, or nothing to use it with.
 set -uo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit
 python=${PYTHON:-python3}
 rows=${ROWS:-/tmp/assay-gpu-rows.jsonl}
 limit=${LIMIT_S:-480}
