@@ -92,4 +92,6 @@ def _lines(outcomes: list[Outcome]) -> str:
         lines.append(f"{o.benchmark} {o.scenario:<12} {o.status:<11} {metric}; {accuracy}{gate}")
         if o.message:
             lines.append(f"    {o.message}")
+        if o.metric is None and o.path is not None and o.path.exists():
+            lines.append(f"    Nothing of it is in the tree; what the runs left is in {o.path}")
     return "\n".join(lines) + "\n"

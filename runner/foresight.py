@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+from checker.compliance.audit import settings_of
 from runner.backends import NETWORKED
 from runner.benchmarks import get_benchmark
 from runner.compliance import required_tests
@@ -45,17 +46,18 @@ def foresee(plan: Plan) -> str:
         else:
             low, high = low + full + START_S, high + plan.conduct.attempts * (full + START_S)
         if plan.conduct.compliance:
-            asked = required_tests(
-                get_round(plan.rules.round), plan.rules.task or benchmark.name, scenario
-            )
+            round, task = get_round(plan.rules.round), plan.rules.task or benchmark.name
+            asked = required_tests(round, task, scenario)
             tests += len(asked)
-            low += len(asked) * (full + START_S)
-            high += plan.conduct.attempts * len(asked) * (full + START_S)
+            for test in asked:  # some are as long as they have samples
+                short = settings_of(round, test, task, scenario).get("min_duration") == 0
+                length = START_S + (0 if short else full)
+                low, high = low + length, high + plan.conduct.attempts * length
         runs += 2
         least, most = least + low, most + high
     parts.insert(0, f"{runs} runs (accuracy and performance)")
     if tests:
-        parts.append(f"{tests} compliance tests")
+        parts.append(f"{tests} compliance test{'s' * (tests != 1)}")
     if plan.conduct.search is not None:
         parts.append("a search for the load each")
     size = 0
@@ -131,7 +133,7 @@ def cautions(plan: Plan) -> list[str]:
         least = dataset.least(scenario)
         if count is not None and least is not None and count < least:
             found.append(
-                f"{scenario} has {count} samples; round {round.name} requires {least} of "
+                f"{scenario} has {count:,} samples; round {round.name} requires {least:,} of "
                 f"{plan.rules.task or plan.benchmark}, so that no check will accept it: see --data"
             )
         if asked.compliance and not plan.conduct.compliance and plan.tree.division != "open":

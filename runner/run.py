@@ -159,7 +159,16 @@ def measure(job: Job, folder: Path, progress: Progress | None = None) -> Measure
     where = _Where(benchmark.name, job.settings.result, kind, listener)
     # A data set's size is not known before it is opened; few are larger.
     samples = 100_000 if benchmark.generation is None else benchmark.performance_sample_count
-    staging = _prepare(folder, whole, samples * (2 * benchmark.payload_bytes + 64))
+    if folder.exists():
+        raise OutputError(
+            f"{folder}: found something there already; expected a name that is free. Choose "
+            "another folder or move the older run away."
+        )
+    staging = _free_name(folder.with_name(folder.name + ".unfinished"))
+    try:
+        _prepare(staging, folder, whole, samples * (2 * benchmark.payload_bytes + 64))
+    except KeyboardInterrupt as stop:
+        raise _interrupted(staging, where, stop) from None
     try:
         done = _Child(whole, staging, where).run()
         whole = replace(whole, batch_size=done["batch_size"])
@@ -168,11 +177,7 @@ def measure(job: Job, folder: Path, progress: Progress | None = None) -> Measure
         )
         result = _judge(whole, staging, done, detail, error_texts)
     except KeyboardInterrupt as stop:
-        number = getattr(stop, "number", signal.SIGINT)
-        _disown(staging, "interrupted", f"Interrupted by {signal.Signals(number).name}.")
-        where.say("failed", "interrupted")
-        message = f"{where.text}: interrupted; nothing of the run is claimed"
-        raise Interrupted(message, number) from None
+        raise _interrupted(staging, where, stop) from None
     except (RunnerError, OSError) as error:
         refused = _refused(staging)
         if refused is not None:
@@ -209,14 +214,16 @@ class _Where:
         self._listener.on_event(Event(phase, *self._names, message, **numbers))
 
 
-def _prepare(folder: Path, job: Job, answers_bytes: int) -> Path:
+def _interrupted(staging: Path, where: _Where, stop: KeyboardInterrupt) -> Interrupted:
+    """What to raise once what the run left can be taken for nothing else."""
+    number = getattr(stop, "number", signal.SIGINT)
+    _disown(staging, "interrupted", f"Interrupted by {signal.Signals(number).name}.")
+    where.say("failed", "interrupted")
+    return Interrupted(f"{where.text}: interrupted; nothing of the run is claimed", number)
+
+
+def _prepare(staging: Path, folder: Path, job: Job, answers_bytes: int) -> None:
     """Create the staging folder and see that the logs will fit."""
-    if folder.exists():
-        raise OutputError(
-            f"{folder}: found something there already; expected a name that is free. Choose "
-            "another folder or move the older run away."
-        )
-    staging = _free_name(folder.with_name(folder.name + ".unfinished"))
     try:
         staging.mkdir(parents=True)
         with tempfile.TemporaryFile(dir=staging) as probe:
@@ -235,7 +242,6 @@ def _prepare(folder: Path, job: Job, answers_bytes: int) -> Path:
             f"{folder}: found {free / 2**20:.0f} MiB free on the disk; expected "
             f"{need / 2**20:.0f} MiB. Free some space or choose another disk."
         )
-    return staging
 
 
 def _free_name(path: Path) -> Path:
@@ -455,8 +461,9 @@ def _why_invalid(detail: dict[str, Any]) -> str:
     """Why LoadGen calls a run INVALID, in its own words."""
     said = [detail.get("result_invalid_reason")]
     if detail.get("early_stopping_met") is False:
-        text = str(detail.get("early_stopping_result") or "").replace("*", " ")
-        said.append(f"early stopping is not satisfied: {text}")
+        keys = ("early_stopping_result", "early_stopping_ttft_result", "early_stopping_tpot_result")
+        texts = [str(detail[key]).replace("*", " ") for key in keys if detail.get(key)]
+        said.append(f"early stopping is not satisfied: {' '.join(texts)}")
     reasons = [" ".join(str(text).split()) for text in said if text]
     return "; ".join(reasons) or str(detail["result_validity"])
 

@@ -360,7 +360,7 @@ def run(options: argparse.Namespace) -> int:
     if options.dry_run:
         return EXIT_OK
     outcomes = measured(plan, Listener(enabled=not options.no_progress))
-    if any(o.status in ("valid", "invalid", "not-compliant") for o in outcomes):
+    if any(o.performance_run is not None for o in outcomes):
         say(
             f"written to {plan.tree.out}; check it with: assay check {plan.tree.out} "
             f"--round {plan.rules.round}"

@@ -44,7 +44,7 @@ def test_a_data_set_too_small_for_the_round_is_told_before_the_run(
     open_division = ["--dry-run", "--division", "open", "--as", "resnet", "--round", "v6.1"]
     assert run(tmp_path / "tree", *open_division) == 0
     err = capsys.readouterr().err
-    assert "SingleStream has 500 samples; round v6.1 requires 50000 of resnet" in err
+    assert "SingleStream has 500 samples; round v6.1 requires 50,000 of resnet" in err
     assert run(tmp_path / "tree", "--dry-run") == 0
     assert "samples; round" not in capsys.readouterr().err
     assert run(tmp_path / "tree", "--dry-run", "--data", str(tmp_path)) == 0  # the run will say why

@@ -99,3 +99,21 @@ def gpt_oss(folder: Path, *, prompts: int, questions: int, compliance: int, leng
         path.write_text(json.dumps(content), "utf-8")
     (folder / "answers.json.txt").write_text(json.dumps(answers), "utf-8")
     write_tokenizer(folder)
+
+
+def llama(folder: Path, count: int, length: int = 102) -> None:
+    """Articles whose summaries are `length` words of five letters, as long as CNN/DailyMail's."""
+    folder.mkdir(parents=True, exist_ok=True)
+    library: Any = import_module("tokenizers")
+    known = {"<unk>": 0} | {f"w{n:04}": n + 10 for n in range(2000)} | {"<|eot_id|>": 128009}
+    made = library.Tokenizer(library.models.WordLevel(known, unk_token="<unk>"))
+    made.pre_tokenizer = library.pre_tokenizers.WhitespaceSplit()
+    made.add_special_tokens(["<|eot_id|>"])
+    made.save(str(folder / "tokenizer.json"))
+    rows, answers = [], []
+    for k in range(count):
+        numbers = [(k * 31 + at * 7) % 2000 for at in range(length)]
+        rows.append({"tok_input": [7, 7, k], "output": " ".join(f"w{n:04}" for n in numbers)})
+        answers.append([*(n + 10 for n in numbers), 128009])
+    (folder / "data.json").write_text(json.dumps(rows), "utf-8")
+    (folder / "answers.json.txt").write_text(json.dumps(answers), "utf-8")

@@ -15,7 +15,7 @@ from runner.benchmarks.base import Benchmark
 from runner.errors import BackendError, HopelessRun, LostQuery, RunnerError
 from runner.run import Job, Measurement, measure
 from runner.settings import RunSettings
-from tests.runner.openai_server import Scripted
+from tests.runner.openai_server import Scripted, first_in_line
 from tests.runner.scripted import COUNTED, SCRIPTED
 
 pytest.importorskip("aiohttp", reason="the extra openai is not installed")
@@ -73,8 +73,8 @@ def test_accuracy_run(tmp_path: Path, api: str, name: str) -> None:
 FAULTS = {
     "429": "found HTTP 429 (scripted 429); expected 200. Lower the load",
     "500": "found HTTP 500 (scripted 500); expected 200.",
-    "cut": "the connection broke after",
-    "killed": "the connection broke after",
+    "cut": " chunks (the server closed it in the middle of the answer).",
+    "killed": " chunks (the server closed it in the middle of the answer).",
     "malformed": "found a malformed chunk",
     "error": "the server reported an error in the stream: scripted error.",
     "no-done": "found no [DONE] at its end",
@@ -108,35 +108,53 @@ def test_a_server_that_was_restarted(tmp_path: Path) -> None:
 
 
 def test_known_delays(tmp_path: Path) -> None:
-    """20 ms to the first token and 5 ms for each further one: LoadGen's log says the same.
+    """20 ms to the first token, 5 ms for each further one: LoadGen's log has what the server's clock has.
 
-    Other work on the machine delays both sides; so the best of a few runs counts.
+    The first token has to come through two threads and two processes: at most 1 ms at the median and
+    2 ms at the 99th percentile are added to what the server stamped when it sent.  Where other work
+    keeps waiting for a processor, only the best of some runs counts.
     """
     told = []
     for attempt in range(6):
-        with Scripted(first_ms=20, token_ms=5) as server:
+        with first_in_line(), Scripted(first_ms=20, token_ms=5) as server:
             how = settings("Server", min_duration_ms=2000, target_qps=40.0, equal_issue=True)
             found = run(tmp_path / f"{attempt}", server.url, how, early_stop=False)
+            stamps = server.stamps()
         detail = found.detail
         assert detail["requested_use_token_latencies"] is True
         assert detail["requested_server_ttft_latency"] == 200_000_000
         assert found.metric == detail["result_completed_tokens_per_second"]
         assert found.metric == pytest.approx(40 * 22, rel=0.3)  # a Poisson schedule of 80 queries
-        ttft = detail["result_first_token_99.00_percentile_latency_ns"] / 1e6
-        tpot = detail["result_time_per_output_token_99.00_percentile_ns"] / 1e6
-        told.append((ttft, tpot))
         # Never shorter than they were: nothing is told early.
         assert detail["result_first_token_min_latency_ns"] >= 20e6
         assert detail["result_time_to_output_token_mean"] >= 4.5e6
-        if ttft <= 20 + 1 + 1 and abs(tpot - 5) <= 1:
+        stamps = stamps[-detail["result_query_count"] :]
+        sent = {
+            "first_token": [first - asked for asked, first, _, _ in stamps],
+            "time_per_output_token": [(end - first) / (n - 1) for _, first, end, n in stamps],
+        }
+        added = []
+        for kind, latency in (("first_token", "_latency"), ("time_per_output_token", "")):
+            for share in ("50.00", "99.00"):
+                logged = detail[f"result_{kind}_{share}_percentile{latency}_ns"] / 1e6
+                added.append(logged - 1000 * percentile(sent[kind], float(share) / 100))
+        told.append((*(round(value, 3) for value in added), round(found.disturbed, 3)))
+        if all(value <= most for value, most in zip(added, (1, 2, 0.05, 0.25), strict=True)):
             return
-    assert min(told)[0] < 200, f"TTFT and TPOT, 99th percentile, ms: {told}"
+    if min(disturbed for *_, disturbed in told) < 0.02:
+        pytest.fail(f"ms added to TTFT p50, p99, TPOT p50, p99; disturbed: {told}")
     pytest.skip(f"this machine is too busy to tell milliseconds: {told}")
+
+
+def percentile(values: list[float], share: float) -> float:
+    """As LoadGen takes it: the value that so many are not above."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def test_a_server_over_its_capacity(tmp_path: Path) -> None:
     """Two places of 120 ms answer 16 queries a second; 60 a second are told to be too many."""
-    how = settings("Server", min_duration_ms=3000, target_qps=60.0, ttft_ms=300.0, tpot_ms=50.0)
+    how = settings("Server", min_duration_ms=2000, target_qps=60.0, ttft_ms=300.0, tpot_ms=50.0)
     script = {"first_ms": 20, "token_ms": 5, "capacity": 2}
     with Scripted(**script) as server:
         job = Job(NAME, how, backend="openai", backend_options={"url": server.url}, workers=500)

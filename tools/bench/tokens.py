@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from runner import Job, RunSettings, measure
+from runner.tokens import new_loop
 from tests.runner.openai_server import Scripted
 from tests.runner.scripted import SCRIPTED
 
@@ -97,26 +98,51 @@ def at(values: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
+def sent(stamps: list[tuple[float, float, float, int]]) -> tuple[list[float], list[float]]:
+    """TTFT and TPOT in ms by the server's own clock, when it sent."""
+    return (
+        [1000 * (first - asked) for asked, first, _, _ in stamps],
+        [1000 * (end - first) / (count - 1) for _, first, end, count in stamps],
+    )
+
+
 def added(folder: Path) -> None:
-    rows: dict[str, list[tuple[float, float]]] = {}
+    """Both clients against what the server stamped in the same seconds: its own delays do not count."""
+    rows: dict[str, list[tuple[float, float, float, float]]] = {}
     with Scripted(first_ms=FIRST_MS, token_ms=TOKEN_MS) as server:
         for number in range(ROUNDS):
-            firsts, others = asyncio.run(bare(server.url))
+            with asyncio.Runner(loop_factory=new_loop) as runner:
+                plain = runner.run(bare(server.url))
+            before = sent(server.stamps()[-len(plain[0]) :])
             detail = under_loadgen(server.url, folder / f"{number}")
+            behind = sent(server.stamps()[-detail["result_query_count"] :])
             for name, share in (("50.00", 0.5), ("99.00", 0.99)):
-                for kind, values, key in (
-                    ("TTFT", firsts, f"result_first_token_{name}_percentile_latency_ns"),
-                    ("TPOT", others, f"result_time_per_output_token_{name}_percentile_ns"),
+                for kind, key in enumerate(
+                    (
+                        f"result_first_token_{name}_percentile_latency_ns",
+                        f"result_time_per_output_token_{name}_percentile_ns",
+                    )
                 ):
-                    place = rows.setdefault(f"{kind} p{name[:2]}", [])
-                    place.append((at(values, share), detail[key] / 1e6))
+                    place = rows.setdefault(f"{('TTFT', 'TPOT')[kind]} p{name[:2]}", [])
+                    place.append(
+                        (
+                            at(plain[kind], share),
+                            at(before[kind], share),
+                            detail[key] / 1e6,
+                            at(behind[kind], share),
+                        )
+                    )
     say(
-        f"server: {FIRST_MS:g} ms to the first token, {TOKEN_MS:g} ms per token; {RATE:g} queries/s"
+        f"server: {FIRST_MS:g} ms to the first token, {TOKEN_MS:g} ms per token; {RATE:g} queries/s; "
+        "ms, of which added to the server's own clock"
     )
-    for name, pairs in rows.items():
-        plain, measured = (statistics.median(values) for values in zip(*pairs, strict=True))
+    for name, values in rows.items():
+        bare_ms, clock, loadgen_ms, other = (
+            statistics.median(column) for column in zip(*values, strict=True)
+        )
         say(
-            f"{name}: bare {plain:.3f} ms, under LoadGen {measured:.3f} ms, added {measured - plain:+.3f} ms"
+            f"{name}: bare {bare_ms:.3f} ({bare_ms - clock:+.3f}), under LoadGen {loadgen_ms:.3f} "
+            f"({loadgen_ms - other:+.3f})"
         )
 
 
@@ -129,7 +155,7 @@ def streams(folder: Path) -> None:
         target_qps=500.0,
         **LIMITS,
     )
-    with Scripted(token_ms=STREAM_TOKEN_MS) as server:
+    with Scripted(token_ms=STREAM_TOKEN_MS, many=True) as server:
         options = {"url": server.url}
         job = Job(
             BENCHMARK.format("LONG"),
