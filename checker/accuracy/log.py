@@ -219,12 +219,13 @@ class LogReader:
                     held = 0
                     skipping = True
                 continue
-            pending.append(block[: last + 1])
-            region = b"".join(pending)
+            before = b"".join(pending)
+            region = before + block if before else block
+            end = len(before) + last + 1
             pending = [block[last + 1 :]]
             held = len(pending[0])
-            yield from self._region(region, base)
-            base += len(region)
+            yield from self._region(region, end, base)
+            base += end
         rest = b"".join(pending)
         if self._gap_at is not None and rest.find(GAP) >= 0:
             rest = rest[rest.rfind(GAP) + len(GAP) :]
@@ -257,22 +258,24 @@ class LogReader:
         if not self.records:
             self._problems.add("empty", "no record in the log")
 
-    def _region(self, region: bytes, base: int) -> Iterator[Record]:
-        """Records of a piece that ends with a closing brace."""
+    def _region(self, region: bytes, end: int, base: int) -> Iterator[Record]:
+        """Records of a piece up to ``end``, which is behind a closing brace."""
         done = 0
+        view = memoryview(region)  # data are megabytes, and not copied before they are decoded
+        data: bytes | memoryview
         while True:
             start = done
             # Most of a record is its data: its end is found as a quote, not by an expression.
-            head = _BEFORE_DATA.match(region, done)
-            quote = region.find(b'"', head.end()) if head is not None else -1
-            tail = _AFTER_DATA.match(region, quote) if quote >= 0 else None
+            head = _BEFORE_DATA.match(region, done, end)
+            quote = region.find(b'"', head.end(), end) if head is not None else -1
+            tail = _AFTER_DATA.match(region, quote, end) if quote >= 0 else None
             if head is not None and tail is not None:
                 seq_id, qsl_idx = head.groups()
-                data = region[head.end() : quote]
+                data = view[head.end() : quote]
                 token_data, token_count = tail.groups()
                 done = tail.end()
             else:
-                match = _RECORD.search(region, done)
+                match = _RECORD.search(region, done, end)
                 if match is None:
                     break
                 start = match.start()
@@ -289,15 +292,15 @@ class LogReader:
                     None if token_data is None else unhexlify(token_data),
                 )
             except HexError:
-                if b"{" in data or (token_data and b"{" in token_data):  # a lost closing quote
+                if b"{" in bytes(data) or (token_data and b"{" in token_data):  # a lost closing quote
                     yield from self._odd(region[start:done], base + start)
                 elif not self._at_gap(base + start, base + done):
                     self._no_hex(base + start, int(qsl_idx))
                 continue
             self.records += 1
             yield record
-        if done != len(region):
-            yield from self._odd(region[done:], base + done)
+        if done != end:
+            yield from self._odd(region[done:end], base + done)
 
     def _at_gap(self, start: int, end: int) -> bool:
         """Whether the bytes from ``start`` to ``end`` touch the cut-out middle."""

@@ -8,7 +8,6 @@ TEST07 (a whole set of questions) and TEST09 (mean output length); LoadGen's ``t
 from __future__ import annotations
 
 import array
-import sys
 from pathlib import Path
 from typing import BinaryIO
 
@@ -101,12 +100,10 @@ def read_tokens(
     for record in reader:
         duplicates += record.qsl_idx in seen
         seen.add(record.qsl_idx)
-        words = _words(record.data)
-        if is_wide and (len(record.data) % 8 or words[1::2].tobytes().strip(b"\0")):
-            is_wide = False
-        _count(narrow, record, words, 4, ends)
+        is_wide = is_wide and not len(record.data) % 8 and not _has_upper_halves(record.data)
+        _count(narrow, record, 4, ends)
         if is_wide:
-            _count(wide, record, words[::2], 8, ends)
+            _count(wide, record, 8, ends)
     result = wide if is_wide else narrow
     result.samples, result.duplicates = len(seen), duplicates
     result.truncated = reader.truncated
@@ -114,11 +111,9 @@ def read_tokens(
     return result
 
 
-def _count(
-    result: Tokens, record: Record, tokens: array.array[int], width: int, ends: tuple[int, ...]
-) -> None:
-    index = record.qsl_idx
-    length = len(record.data) / width
+def _count(result: Tokens, record: Record, width: int, ends: tuple[int, ...]) -> None:
+    index, data = record.qsl_idx, record.data
+    length = len(data) / width
     count = int(length)
     result.records += 1
     result.total += count
@@ -126,7 +121,7 @@ def _count(
         result.shortest = count
     if result.longest is None or count > result.longest:
         result.longest = count
-    result.empty += not tokens
+    result.empty += not count
     if record.token_count is not None:
         result.counted += 1
         if record.token_count != length:
@@ -134,13 +129,17 @@ def _count(
             _note(result.length_differs, index)
     if record.token_data:
         result.first_checked += 1
-        if record.token_data[:width] != record.data[:width]:
+        if record.token_data[:width] != data[:width]:
             result.first_failures += 1
             _note(result.first_differs, index)
     # An answer of two end tokens is allowed: the model said nothing, and the end was added.
-    if ends and len(tokens) > 2 and tokens[-1] in ends and tokens[-2] == tokens[-1]:
-        result.end_failures += 1
-        _note(result.end_repeated, index)
+    if ends and count > 2:
+        at = (count - 1) * width
+        last = data[at : at + 4]
+        if last == data[at - width : at - width + 4]:
+            if int.from_bytes(last, "little", signed=True) in ends:
+                result.end_failures += 1
+                _note(result.end_repeated, index)
 
 
 def _note(into: list[int], index: int) -> None:
@@ -148,9 +147,8 @@ def _note(into: list[int], index: int) -> None:
         into.append(index)
 
 
-def _words(data: bytes) -> array.array[int]:
-    words: array.array[int] = array.array("i")
-    words.frombytes(data[: len(data) // 4 * 4])
-    if sys.byteorder == "big":
-        words.byteswap()
-    return words
+def _has_upper_halves(data: bytes) -> bool:
+    """Whether any upper half of int64 tokens is not 0."""
+    words = array.array("i")
+    words.frombytes(data)
+    return bool(words[1::2].tobytes().strip(b"\0"))

@@ -1,7 +1,7 @@
 """LoadGen's detail log: ``:::MLLOG {json}`` lines, and the plain text of v0.5 and v0.7.
 
-Both forms end as the same `DetailLog` under the later key names, read by `checker.parse.detail_file`. A value is
-decoded only when a rule asks for it.
+Both forms end as the same `DetailLog` under the later key names, read by `checker.parse.detail_file`. A long list
+is decoded only when a rule asks for it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 
-from checker.parse.reading import Fault
+from checker.parse.reading import Fault, integer_of
 
 _KEEP_PER_KEY = 10_000
 
 
-class _Metadata(msgspec.Struct, gc=False):
+class Metadata(msgspec.Struct, gc=False):
     is_error: bool = False
     is_warning: bool = False
     file: str = ""
@@ -28,24 +28,24 @@ class _Metadata(msgspec.Struct, gc=False):
 
 
 UNSET = object()
-_NULL = msgspec.Raw(b"null")
+NULL = msgspec.Raw(b"null")
 
 
 class Entry(msgspec.Struct, gc=False):
     """One record of a detail log: LoadGen's JSON object, and where it stands.
 
-    line is 1-based; time_ms is LoadGen's own clock, milliseconds since the log began. The value
-    stays undecoded until a rule asks for it. (The two fields that are not in the log have names
-    that no log has, so that no log can set them.)
+    line is 1-based; time_ms is LoadGen's own clock, milliseconds since the log began. A long list
+    stays ``raw``, with ``decoded`` UNSET, until a rule asks for it. (The two fields that are not in
+    the log have names that no log should have.)
     """
 
     key: str
-    raw: msgspec.Raw = msgspec.field(name="value", default=_NULL)
+    decoded: Any = msgspec.field(name="value", default=None)
     time_ms: float = 0.0
     event_type: str = ""
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
     line: int = msgspec.field(name="(line of the file)", default=0)
-    decoded: Any = msgspec.field(name="(decoded value)", default=UNSET)
+    raw: msgspec.Raw = msgspec.field(name="(raw value)", default=NULL)
 
     @property
     def value(self) -> Any:
@@ -53,7 +53,7 @@ class Entry(msgspec.Struct, gc=False):
         found = self.decoded
         if found is UNSET:
             found = self.decoded = _decode(self.raw)
-            self.raw = _NULL
+            self.raw = NULL
         return found
 
     @property
@@ -88,6 +88,8 @@ class Entry(msgspec.Struct, gc=False):
 
 
 _value_of = msgspec.json.Decoder().decode
+HUGE = 10**300
+"""No LoadGen writes a greater integer, and arithmetic with it would raise: it is infinite here."""
 
 
 def _decode(raw: msgspec.Raw) -> Any:
@@ -99,8 +101,7 @@ def _decode(raw: msgspec.Raw) -> Any:
             value = json.loads(text)
         except (ValueError, RecursionError):
             return text.decode("utf-8", "backslashreplace")
-    if isinstance(value, int) and abs(value) > 10**300:
-        # No LoadGen writes it, and arithmetic with it would raise.
+    if isinstance(value, int) and abs(value) > HUGE:
         return math.inf if value > 0 else -math.inf
     return value
 
@@ -120,19 +121,23 @@ def entry_of(
     event_type: str = "",
 ) -> Entry:
     """A record made from values: of a text log, of a summary, of a line that strict JSON refuses."""
-    metadata = _Metadata(is_error, is_warning, source, source_line, pid, tid)
-    return Entry(key, _NULL, time_ms, event_type, metadata, line, value)
+    metadata = Metadata(is_error, is_warning, source, source_line, pid, tid)
+    return Entry(key, value, time_ms, event_type, metadata, line)
 
 
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 class DetailLog(msgspec.Struct):
-    """All records of one detail log, by key, in the order they were written."""
+    """All records of one detail log, by key, in the order they were written.
+
+    last: the last value of each key, as `Entry.decoded` has it.
+    """
 
     path: str
     format: str = "mllog"
     entries: dict[str, list[Entry]] = {}
+    last: dict[str, Any] = {}
     errors: list[Entry] = []
     faults: list[Fault] = []
     lines: int = 0
@@ -141,7 +146,6 @@ class DetailLog(msgspec.Struct):
     pids: set[int] = set()
     lengths: dict[int, int] = {}
     unusable: set[str] = set()
-    decoded: dict[str, Any] = {}
 
     def __bool__(self) -> bool:
         return bool(self.entries)
@@ -160,10 +164,9 @@ class DetailLog(msgspec.Struct):
 
     def get(self, key: str) -> Any:
         """The last value of this key, None when it was not logged."""
-        if key in self.decoded:
-            return self.decoded[key]
-        found = self.entries.get(key)
-        value = self.decoded[key] = found[-1].value if found else None
+        value = self.last.get(key)
+        if value is UNSET:
+            value = self.last[key] = self.entries[key][-1].value
         return value
 
     def line(self, key: str) -> int | None:
@@ -198,9 +201,9 @@ class DetailLog(msgspec.Struct):
         if isinstance(value, float) and math.isfinite(value) and value == int(value):
             return int(value)
         if isinstance(value, str):
-            text = value.strip()
-            if text.lstrip("+-").isdigit() and len(text) < 40:
-                return int(text)
+            found = integer_of(value) if len(value) < 40 else None
+            if found is not None:
+                return found
         self.refuse(key, "a whole number")
         return None
 
@@ -260,7 +263,7 @@ class DetailLog(msgspec.Struct):
 
 def add(log: DetailLog, entry: Entry) -> None:
     """Keep one record, within the bound on how many of one key are kept."""
-    log.decoded.pop(entry.key, None)
+    log.last[entry.key] = entry.decoded
     found = log.entries.get(entry.key)
     if found is None:
         log.entries[entry.key] = [entry]

@@ -1,30 +1,43 @@
 """Reads a detail log: ``:::MLLOG {json}`` lines, and the plain text of v0.5 and v0.7.
 
-Both forms end as the same `DetailLog` under the later key names. This is the hot path of a check: lines are
-decoded by msgspec with the value left raw. Source of the format: LoadGen ``logging.cc``.
+Both forms end as the same `DetailLog` under the later key names. This is the hot path of a check: a sound log is
+decoded by msgspec in one call, but for its long lists of samples, which are cut out. Source of the format: LoadGen ``logging.cc``.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 
 import msgspec
 
-from checker.parse.detail import UNSET, DetailLog, Entry, add, entry_of
+from checker.parse.detail import HUGE, NULL, UNSET, DetailLog, Entry, Metadata, add, entry_of
 from checker.parse.reading import MAX_LINE_BYTES, Fault, File, Unreadable, read_bytes, read_lines
 
 MARKER = b":::MLLOG "
 _SET = "loaded_qsl_set"
 _SET_HEAD = b'{"key": "loaded_qsl_set", "value": '
-_NEXT = b"\n" + MARKER
-_SET_START = _NEXT + _SET_HEAD
+_SET_START = b"\n" + MARKER + _SET_HEAD
+_BETWEEN = b"}\n" + MARKER + b"{"
 _SET_TAIL = b', "time_ms":'
-_STRUCTURE = b"n[{"
 _LONG = 4096
 _WHOLE_FILE = 48 * 1024 * 1024
 _MAX_FAULTS = 5
-_decoder = msgspec.json.Decoder(Entry)
+
+
+class _Line(msgspec.Struct, gc=False):
+    """One record of a log that is read line by line: its value may be megabytes, and stays raw."""
+
+    key: str
+    value: msgspec.Raw = NULL
+    time_ms: float = 0.0
+    event_type: str = ""
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+
+
+_records = msgspec.json.Decoder(Entry)
+_one_line = msgspec.json.Decoder(_Line)
 
 
 def read_detail(file: File) -> DetailLog:
@@ -59,18 +72,18 @@ _PLAIN_VALUES = ("effective_", "requested_", "result_", "generated_")
 def _refuse_structures(log: DetailLog) -> None:
     """A setting or a result that is null, a list or an object is a Fault, whoever asks for it; so is
     a loaded set that is no list."""
-    for key, found in log.entries.items():
+    for key, value in log.last.items():
         if key.startswith(_PLAIN_VALUES):
-            entry = found[-1]
-            if entry.decoded is UNSET:
-                odd = memoryview(entry.raw)[0] in _STRUCTURE
+            if value is UNSET:
+                odd = memoryview(log.entries[key][-1].raw)[0] in b"n[{"
             else:
-                odd = entry.decoded is None or isinstance(entry.decoded, list | dict)
+                odd = value is None or isinstance(value, list | dict)
             if odd:
                 log.refuse(key, "a plain value")
             elif key.startswith("generated_"):
                 log.number(key)
-    for entry in log.entries.get(_SET, ())[-1:]:
+    if _SET in log.entries:
+        entry = log.entries[_SET][-1]
         kept = memoryview(entry.raw)[:1] if entry.decoded is UNSET else b""
         if kept != b"[" and not isinstance(entry.decoded, list):
             log.refuse(_SET, "a list of samples")
@@ -84,79 +97,94 @@ def _read_whole(log: DetailLog, data: bytes) -> bool:
     """
     if not data.startswith(MARKER):
         return False
-    body, cut = _without_sets(data)
-    body = body.removesuffix(b"\n")
-    if body.endswith(b"\r"):
-        return False
-    joined = body[len(MARKER) :].replace(_NEXT, b"\n")
-    lines = joined.count(b"\n") + 1
-    if len(body) - len(joined) != lines * len(MARKER):
+    body, sets = _without_sets(data)
+    # Lines are split where one object ends and the next begins, so that no record of two lines can
+    # pass for one.
+    lines = body.split(_BETWEEN)
+    lines[0] = lines[0][len(MARKER) :]
+    lines[-1] = lines[-1].removesuffix(b"\n")
+    joined = b"}\n{".join(lines)
+    if joined.count(b"\n") != len(lines) - 1 or joined.endswith(b"\r"):
         return False
     try:
-        records = _decoder.decode_lines(joined)
+        records = _records.decode_lines(joined)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
-    if len(records) != lines:
+    if len(records) != len(lines):
         return False
-    for index, raw, count in cut:
-        records[index].raw = raw
-        log.lengths[index + 1] = count
-    entries = log.entries
-    pids = log.pids
+    loaded = [record for record in records if record.key == _SET] if sets else []
+    if len(loaded) != len(sets):
+        return False
+    for record, cut in zip(loaded, sets, strict=True):
+        if cut is not None and record.decoded != 0:  # a second value in the same record
+            return False
+    entries, last, pids = log.entries, log.last, log.pids
     # What `add` does, written out: this loop sees every record of every log.
     for number, record in enumerate(records, 1):
         record.line = number
-        if record.decoded is not UNSET:
-            record.decoded = UNSET
+        if record.raw is not NULL:
+            record.raw = NULL
+        value = record.decoded
+        if type(value) is int and abs(value) > HUGE:
+            record.decoded = value = math.inf if value > 0 else -math.inf
         metadata = record.metadata
-        found = entries.get(record.key)
-        if found is None and not metadata.is_error:
-            entries[record.key] = [record]
+        key = record.key
+        if key not in entries and not metadata.is_error:
+            entries[key] = [record]
+            last[key] = value
             pids.add(metadata.pid)
         else:
             add(log, record)
     pids.discard(0)
     log.lines = len(records)
+    for record, cut in zip(loaded, sets, strict=True):
+        if cut is not None:
+            record.raw, record.decoded = msgspec.Raw(cut[0]), UNSET
+            log.lengths[record.line] = cut[1]
+        last[_SET] = record.decoded
     return True
 
 
-def _without_sets(data: bytes) -> tuple[bytes, list[tuple[int, msgspec.Raw, int]]]:
-    """The log with each long ``loaded_qsl_set`` written as 0; the sets, by record, with their length."""
+def _without_sets(data: bytes) -> tuple[bytes, list[tuple[bytes, int] | None]]:
+    """The log with each long ``loaded_qsl_set`` written as 0; all sets in the order of the log, each
+    with its length, None for one that was left where it was."""
     start = data.find(_SET_START)
-    if start < 0:
-        return data, []
     pieces: list[bytes] = []
-    cut: list[tuple[int, msgspec.Raw, int]] = []
-    done = records = 0
+    sets: list[tuple[bytes, int] | None] = []
+    done = 0
     while start >= 0:
         begin = start + len(_SET_START)
-        end = data.find(b"\n", begin)
-        at = data.rfind(_SET_TAIL, begin, end if end >= 0 else len(data))
-        raw, count = _recent(data, begin, at) if at - begin > _LONG else (b"", None)
-        if count is not None:
+        found = _set_at(data, begin)
+        sets.append(found)
+        if found is not None:
             pieces += data[done:begin], b"0"
-            records += pieces[-2].count(_NEXT)
-            cut.append((records, msgspec.Raw(raw), count))
-            done = begin = at
+            done = begin = begin + len(found[0])
         start = data.find(_SET_START, begin)
-    return b"".join([*pieces, data[done:]]), cut
+    return (b"".join([*pieces, data[done:]]) if pieces else data), sets
 
 
-_known: tuple[tuple[bytes, int | None], ...] = ()
+_known: tuple[tuple[bytes, int], ...] = ()
 
 
-def _recent(data: bytes, begin: int, end: int) -> tuple[bytes, int | None]:
-    """The set between two places of a log, and its length (see `_indices`). The runs of one result
-    load the same set: comparing it with the last ones is faster than checking it again, or than a
-    hash or a copy of it."""
+def _set_at(data: bytes, begin: int) -> tuple[bytes, int] | None:
+    """The long set that begins at a place of a log, with its length; None where there is none that
+    can be cut out (see `_indices`).
+
+    The runs of one result load the same set: comparing it with the last ones is faster than looking
+    for its end and checking it again.
+    """
     global _known  # replaced as a whole: threads may lose what another has added, nothing else
     for known in _known:
-        if len(known[0]) == end - begin and data.startswith(known[0], begin):
+        if data.startswith(known[0], begin) and data.startswith(_SET_TAIL, begin + len(known[0])):
             return known
-    raw = data[begin:end]
-    found = raw, _indices(raw)
-    _known = (found, *_known[:3])
-    return found
+    end = data.find(b"\n", begin)
+    at = data.rfind(_SET_TAIL, begin, end if end >= 0 else len(data))
+    raw = data[begin:at] if at - begin > _LONG else b""
+    count = _indices(raw)
+    if count is None:
+        return None
+    _known = ((raw, count), *_known[:3])
+    return raw, count
 
 
 def _indices(raw: bytes) -> int | None:
@@ -213,15 +241,21 @@ def _mllog_line(log: DetailLog, number: int, line: bytes) -> None:
             return
         line = stripped
     try:
-        record = _decoder.decode(memoryview(line)[len(MARKER) :])
+        record = _one_line.decode(memoryview(line)[len(MARKER) :])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         entry = _slow_record(log, number, line[len(MARKER) :])
         if entry is None:
             return
     else:
-        record.line = number
-        record.decoded = UNSET
-        entry = record
+        entry = Entry(
+            record.key,
+            UNSET,
+            record.time_ms,
+            record.event_type,
+            record.metadata,
+            number,
+            record.value,
+        )
     add(log, entry)
 
 

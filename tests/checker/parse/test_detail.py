@@ -137,6 +137,22 @@ def test_damaged_lines(damage: str, line: int, words: str, as_file: MakeFile) ->
     assert log.get("a") == 1 and log.get("c") == 3 and log.line("c") == 3
 
 
+def test_a_record_of_two_lines_is_none(as_file: MakeFile) -> None:
+    """Two lines that are two records only together are two faults, not two records."""
+    log = read_detail(
+        as_file(MARKER + '{"key": "a"\n' + MARKER + ', "value": 1}{"key": "b", "value": 2}\n')
+    )
+    assert [(f.line, f.kind) for f in log.faults] == [(1, "syntax"), (2, "syntax")]
+    assert not log
+
+
+@pytest.mark.parametrize(("written", "value"), [("++16", None), ("²", None), (" +16 ", 16)])
+def test_integers_as_text(written: str, value: int | None, as_file: MakeFile) -> None:
+    log = read_detail(as_file(record("effective_min_query_count", written)))
+    assert log.integer("effective_min_query_count") == value
+    assert bool(log.faults) == (value is None)
+
+
 def test_few_faults_of_many(as_file: MakeFile) -> None:
     log = read_detail(as_file("rubbish\n" * 10_000))
     assert len(log.faults) == module._MAX_FAULTS and not log

@@ -123,6 +123,11 @@ def test_sound_logs_are_read_the_quick_way(content: bytes) -> None:
 @example(_WITH_SET.replace(b"\n", b"\r\n"))
 @example(b"\xef\xbb\xbf" + _WITH_SET)
 @example(_WITH_SET.decode().encode("utf-16"))
+@example(b':::MLLOG {"key": "a"\n:::MLLOG , "value": 1}{"key": "b"}\n')
+@example(_WITH_SET.replace(b', "time_ms"', b', "value": 5, "time_ms"'))
+@example(_WITH_SET.replace(_REST, _REST.replace(b', "namespace"', b', "value": 5, "namespace"')))
+@example(b':::MLLOG {"key": "a", "value": 1%s}\n' % (b"0" * 400))
+@example(b':::MLLOG {"key": "a", "(raw value)": [1], "(line of the file)": 9}\n')
 def test_damaged_detail_logs(content: bytes) -> None:
     _same_detail(content)
 
