@@ -292,7 +292,9 @@ class LogReader:
                     None if token_data is None else unhexlify(token_data),
                 )
             except HexError:
-                if b"{" in bytes(data) or (token_data and b"{" in token_data):  # a lost closing quote
+                if b"{" in bytes(data) or (
+                    token_data and b"{" in token_data
+                ):  # a lost closing quote
                     yield from self._odd(region[start:done], base + start)
                 elif not self._at_gap(base + start, base + done):
                     self._no_hex(base + start, int(qsl_idx))

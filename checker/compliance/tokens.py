@@ -135,11 +135,10 @@ def _count(result: Tokens, record: Record, width: int, ends: tuple[int, ...]) ->
     # An answer of two end tokens is allowed: the model said nothing, and the end was added.
     if ends and count > 2:
         at = (count - 1) * width
-        last = data[at : at + 4]
-        if last == data[at - width : at - width + 4]:
-            if int.from_bytes(last, "little", signed=True) in ends:
-                result.end_failures += 1
-                _note(result.end_repeated, index)
+        last, before = data[at : at + 4], data[at - width : at - width + 4]
+        if last == before and int.from_bytes(last, "little", signed=True) in ends:
+            result.end_failures += 1
+            _note(result.end_repeated, index)
 
 
 def _note(into: list[int], index: int) -> None:

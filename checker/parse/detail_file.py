@@ -1,7 +1,8 @@
 """Reads a detail log: ``:::MLLOG {json}`` lines, and the plain text of v0.5 and v0.7.
 
 Both forms end as the same `DetailLog` under the later key names. This is the hot path of a check: a sound log is
-decoded by msgspec in one call, but for its long lists of samples, which are cut out. Source of the format: LoadGen ``logging.cc``.
+decoded by msgspec in one call, but for its long lists of samples, which are cut out. Source of the format:
+LoadGen ``logging.cc``.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from pathlib import Path
 from tests.corpus import corpus_rounds, unpacked
 from tools.bench.official import ROOT
 
+_JSON = ("--format", "json", "--no-progress")
 _SETTLED_S = 2.5  # files that changed later are not remembered
 
 
@@ -32,12 +33,10 @@ def report(
     environment["PYTHONPATH"] = str(source)
     environment["XDG_CACHE_HOME"] = cache or tempfile.gettempdir()
     done = subprocess.run(
-        [sys.executable, "-m", "assay", command, str(tree)]
-        + ["--format", "json", "--no-progress", *options],
+        [sys.executable, "-m", "assay", command, str(tree), *_JSON, *options],
         cwd=tempfile.gettempdir(),
         env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         check=False,
     )
     if done.returncode not in (0, 1):
@@ -89,7 +88,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="this working tree against another checkout")
     parser.add_argument("other", type=Path)
     parser.add_argument("trees", type=Path, nargs="*")
-    parser.add_argument("--same", action="store_true", help="compare reports, not times (of --command)")
+    parser.add_argument(
+        "--same", action="store_true", help="compare reports, not times (of --command)"
+    )
     parser.add_argument("--command", choices=("check", "audit"), default="check")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--jobs", default="1")

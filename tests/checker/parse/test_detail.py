@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from checker.parse import detail
 from checker.parse import detail_file as module
 from checker.parse.detail import DetailLog
 from checker.parse.detail_file import read_detail
@@ -110,10 +111,10 @@ def test_errors_and_warnings(as_file: MakeFile) -> None:
 
 
 def test_many_of_one_key_are_bounded(as_file: MakeFile) -> None:
-    count = module._KEEP_PER_KEY + 50
+    count = detail._KEEP_PER_KEY + 50
     text = "\n".join(record("e", i, is_error=True) for i in range(count))
     log = read_detail(as_file(text))
-    assert len(log.all("e")) == module._KEEP_PER_KEY
+    assert len(log.all("e")) == detail._KEEP_PER_KEY
     assert log.get("e") == count - 1 and log.error_count == count and len(log.errors) == 100
 
 
