@@ -74,7 +74,7 @@ def nothing_checked(plan: Plan, options: Options) -> Finding:
 def not_checked(place: Place) -> list[str]:
     outside = (
         "system description, code, documentation and, before v6.0, measurements and compliance "
-        "tests: they stand outside the folder that was given"
+        "tests: they are outside the folder that was given"
     )
     return {
         "tree": [],
@@ -85,6 +85,6 @@ def not_checked(place: Place) -> list[str]:
         "result": [outside, "whether the benchmark's other required scenarios are there"],
         "run": [
             "everything but this run's own logs: accuracy, measurements, compliance tests and "
-            "system description stand outside the folder that was given"
+            "system description are outside the folder that was given"
         ],
     }[place.scope]

@@ -129,11 +129,11 @@ class Folded:
     A finding that stands is not folded into one that is waived, nor into one that follows itself.
     """
 
-    def __init__(self, report: Report) -> None:
-        leads = {f.id: f for f in report.findings if f.id and f.follows is None}
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        leads = {f.id: f for f in findings if f.id and f.follows is None}
         self._following: dict[int, list[Finding]] = {}
         self._causes: dict[int, Finding] = {}
-        for finding in report.findings:
+        for finding in findings:
             cause = leads.get(finding.follows) if finding.follows else None
             if cause is not None and (cause.waived is None or finding.waived is not None):
                 self._following.setdefault(id(cause), []).append(finding)
@@ -150,7 +150,7 @@ class Folded:
         return self._following.get(id(finding), [])
 
     def in_order(self, findings: Iterable[Finding]) -> list[Finding]:
-        """All findings of the report, the worst first, what follows from one right behind it."""
+        """Findings, the worst first, what follows from one right behind it."""
 
         def worst(lead: Finding) -> int:
             heard = (lead, *self.following(lead))
@@ -464,6 +464,20 @@ def unapplied(report: Report) -> list[Unapplied]:
             reason = reasons.get(family, "no result has what they check")
             found.append(Unapplied(family, len(rules), nowhere, skipped, reason))
     return found
+
+
+def unapplied_words(report: Report) -> list[str]:
+    """What was not checked, a line each: what was left out or absent, then rules by family."""
+    families = unapplied(report)
+    lines = [*unchecked(report), *(each.words for each in families if each.words)]
+    partly = sum(len(each.all) - len(each.nowhere) for each in families)
+    if partly:
+        was = "was" if partly == 1 else "were"
+        lines.append(
+            f"{figures.plural(partly, 'rule')} {was} applied to some results only: the HTML and JSON "
+            "reports say to which"
+        )
+    return lines
 
 
 def accelerators(result: Result) -> float | None:

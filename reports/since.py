@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import msgspec
 
@@ -80,17 +81,26 @@ def narrowed(
     )
 
 
+@dataclass(frozen=True)
+class Changed:
+    """One thing that changed: what kind of change, in words, and where, if that is a place."""
+
+    word: str
+    text: str
+    place: str = ""
+
+
 class Since:
     """The words for what a report says of its baseline."""
 
-    def __init__(self, baseline: Baseline, findings: Iterable[Finding]) -> None:
+    def __init__(self, report: Report, baseline: Baseline) -> None:
         self.baseline = baseline
-        self.new = [finding for finding in findings if finding.baseline == "new"]
+        self.new = [finding for finding in report.findings if finding.baseline == "new"]
 
     @staticmethod
     def of(report: Report) -> Since | None:
         """What changed since the report's baseline; None where it was compared with none."""
-        return None if report.baseline is None else Since(report.baseline, report.findings)
+        return None if report.baseline is None else Since(report, report.baseline)
 
     @property
     def headline(self) -> str:
@@ -105,25 +115,26 @@ class Since:
         parts += [f"{len(told.unwaived):,} no longer waived"] if told.unwaived else []
         return f"Since {one_line(told.name, NAME_LIMIT)}: {', '.join(parts)}"
 
-    def changes(self, limit: int | None = _SHOWN) -> list[tuple[str, str]]:
-        """What changed as pairs of a word and a text: verdicts, results, then findings, worst first.
+    def changes(self, limit: int | None = _SHOWN) -> list[Changed]:
+        """What changed: verdicts, results, then findings, the worst first.
 
-        At most ``limit`` of each kind, the rest counted.
+        At most ``limit`` of each kind, the rest counted. What follows from a finding that is listed is
+        counted with it.
         """
         told = self.baseline
         kinds = [
-            ("verdict", [f"{v.result}: {v.old} before, {v.new} now" for v in told.verdicts]),
-            ("result new", told.results_new),
-            ("result gone", [arrange.title_of(result) for result in told.results_gone]),
-            ("new", [_text(finding) for finding in _worst_first(self.new)]),
-            ("gone", [_text(finding) for finding in _worst_first(told.gone)]),
+            ("verdict", [(f"{v.result}: {v.old} before, {v.new} now", "") for v in told.verdicts]),
+            ("result new", [(title, "") for title in told.results_new]),
+            ("result gone", [(arrange.title_of(result), "") for result in told.results_gone]),
+            ("new", _texts(self.new)),
+            ("gone", _texts(told.gone)),
         ]
         lines = []
         for word, texts in kinds:
             shown = texts if limit is None else texts[:limit]
-            lines += [(word, text) for text in shown]
+            lines += [Changed(word, *text) for text in shown]
             if len(shown) < len(texts):
-                lines.append((word, f"and {len(texts) - len(shown):,} more"))
+                lines.append(Changed(word, f"and {len(texts) - len(shown):,} more"))
         return lines
 
 
@@ -132,15 +143,19 @@ def mark(finding: Finding) -> str:
     return "new" if finding.baseline == "new" else ""
 
 
-def _worst_first(findings: list[Finding]) -> list[Finding]:
-    return sorted(findings, key=lambda f: (f.waived is not None, arrange.rank(f.severity)))
-
-
 def _errors(findings: list[Finding]) -> str:
     errors = arrange.standing_errors(findings)
     return f" ({figures.plural(errors, 'error')})" if errors else ""
 
 
-def _text(finding: Finding) -> str:
-    severity = f"waived {finding.severity}" if finding.waived else finding.severity
-    return f"{severity} {finding.rule} {finding.name}: {arrange.place(finding)}: {finding.message}"
+def _texts(findings: list[Finding]) -> list[tuple[str, str]]:
+    """Each finding that follows from none of the others, in words, and its place."""
+    folded = arrange.Folded(findings)
+    texts = []
+    for finding in folded.in_order(findings):
+        if folded.cause(finding) is None:
+            severity = f"waived {finding.severity}" if finding.waived else finding.severity
+            text = f"{severity} {finding.rule} {finding.name}: {finding.message}"
+            more = arrange.following_text(folded.following(finding))
+            texts.append((f"{text}; {more}" if more else text, arrange.place(finding)))
+    return texts

@@ -12,6 +12,7 @@ import msgspec
 
 from reports import arrange, since
 from reports.escape import html_text, markdown_text
+from reports.page import asset, environment, policy_hash
 from schemas.report import Finding, Report, Result, Selection, Summary
 
 _FOREIGN = re.compile(r"[^A-Za-z0-9._-]+")
@@ -100,31 +101,60 @@ def tree_findings(report: Report) -> list[Finding]:
     return [f for f in report.findings if not arrange.submitters_of(f, owner)]
 
 
-_HEADS = ("Submitter", "Results", "Invalid", "Errors", "Warnings", "Notes", "Report")
+_HEADS = ("Submitter", "Results", "Invalid", "Errors", "Warnings", "Notes")
+_CHANGE_HEADS = ("New", "Gone")
 
 
-def _rows(made: list[Part], suffixes: list[str]) -> list[tuple[str, list[str], list[str]]]:
+@dataclass(frozen=True)
+class _Row:
+    """A line of the index: a submitter, its counts by column, its files with their suffixes."""
+
+    submitter: str
+    counts: dict[str, int]
+    files: list[tuple[str, str]]
+
+
+def _rows(made: list[Part], suffixes: list[str]) -> list[_Row]:
     rows = []
     for part in made:
         s = part.report.summary
-        counts = [f"{n:,}" for n in (s.results, s.invalid, s.errors, s.warnings, s.notes)]
-        rows.append((part.submitter, counts, [f"{part.stem}{suffix}" for suffix in suffixes]))
+        counts = dict(
+            zip(_HEADS[1:], (s.results, s.invalid, s.errors, s.warnings, s.notes), strict=True)
+        )
+        if part.report.baseline is not None:
+            told = part.report.baseline
+            counts |= dict(zip(_CHANGE_HEADS, (told.new, len(told.gone)), strict=True))
+        files = [(f"{part.stem}{suffix}", suffix.lstrip(".")) for suffix in suffixes]
+        rows.append(_Row(part.submitter, counts, files))
     return rows
+
+
+def _heads(report: Report) -> tuple[str, ...]:
+    changes = () if report.baseline is None else _CHANGE_HEADS
+    return (*_HEADS, *changes, "Report")
+
+
+def _title(report: Report) -> str:
+    return f"{report.tree}, {report.round or 'round unknown'}"
 
 
 def index_markdown(report: Report, made: list[Part], suffixes: list[str]) -> str:
     """The index as Markdown: a row for each submitter, with links to the files beside it."""
+    heads = _heads(report)
     lines = [
-        f"# {markdown_text(report.tree)}, {markdown_text(report.round or 'round unknown')}",
+        f"# {markdown_text(_title(report))}",
         "",
         markdown_text(arrange.verdict_text(report)),
         "",
-        f"| {' | '.join(_HEADS)} |",
-        "|---|--:|--:|--:|--:|--:|---|",
     ]
-    for name, counts, files in _rows(made, suffixes):
-        links = " ".join(f"[{file.rpartition('.')[2]}]({file})" for file in files)
-        lines.append(f"| {markdown_text(name)} | {' | '.join(counts)} | {links} |")
+    told = since.Since.of(report)
+    if told is not None:
+        lines += [markdown_text(told.headline), ""]
+    lines += [f"| {' | '.join(heads)} |", f"|---|{'--:|' * (len(heads) - 2)}---|"]
+    for row in _rows(made, suffixes):
+        links = " ".join(f"[{name}]({file})" for file, name in row.files)
+        counts = " | ".join(f"{count:,}" for count in row.counts.values())
+        lines.append(f"| {markdown_text(row.submitter)} | {counts} | {links} |")
     loose = tree_findings(report)
     if loose:
         lines += ["", "Findings that concern no submitter:", ""]
@@ -134,25 +164,25 @@ def index_markdown(report: Report, made: list[Part], suffixes: list[str]) -> str
 
 def index_html(report: Report, made: list[Part], suffixes: list[str]) -> str:
     """The index as a page without scripts."""
-    title = html_text(f"{report.tree}, {report.round or 'round unknown'}")
-    head = "".join(f'<th scope="col">{name}</th>' for name in _HEADS)
-    body = ""
-    for name, counts, files in _rows(made, suffixes):
-        cells = "".join(f"<td>{count}</td>" for count in counts)
-        links = " ".join(f'<a href="{file}">{file.rpartition(".")[2]}</a>' for file in files)
-        body += f'<tr><th scope="row">{html_text(name)}</th>{cells}<td>{links}</td></tr>\n'
-    loose = "".join(f"<li>{html_text(_line(finding))}</li>\n" for finding in tree_findings(report))
-    if loose:
-        loose = f"<h2>Findings that concern no submitter</h2>\n<ul>\n{loose}</ul>\n"
-    policy = "default-src 'none'"
+    from markupsafe import Markup
+
+    style = asset("style.css")
+    told = since.Since.of(report)
     return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width">\n'
-        f"<title>{title}</title>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
-        f"<p>{html_text(arrange.verdict_text(report))}</p>\n"
-        f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n{loose}"
-        "</main>\n</body>\n</html>\n"
+        environment()
+        .get_template("index.html")
+        .render(
+            title=_title(report),
+            report=report,
+            verdict=arrange.verdict_text(report).removeprefix("SUMMARY: "),
+            headline=told.headline if told is not None else "",
+            heads=_heads(report),
+            rows=_rows(made, suffixes),
+            loose=[_line(finding) for finding in tree_findings(report)],
+            style=Markup(style),
+            style_hash=policy_hash(style),
+            t=lambda value: Markup(html_text(str(value))),
+        )
     )
 
 

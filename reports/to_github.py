@@ -22,7 +22,7 @@ def render(report: Report, *, prefix: str = "", limit: int = SHOWN_PER_SEVERITY)
     counted. Findings that are new since the report's baseline come first and are marked.
     """
     lines = []
-    folded = arrange.Folded(report)
+    folded = arrange.Folded(report.findings)
     for severity, command in _COMMAND.items():
         findings = _spread(report, severity)
         findings.sort(key=lambda f: (f.baseline != "new", folded.cause(f) is not None))

@@ -137,7 +137,7 @@ class _Page:
         attached = arrange.Attached(report)
         self._attached = {result.key: attached.of(result) for result in report.results}
         self.loose = attached.loose
-        self.folded = arrange.Folded(report)
+        self.folded = arrange.Folded(report.findings)
         self.since = Since.of(report)
         self.groups = arrange.by_rule(report)
         self.systems = arrange.by_system(report)
@@ -263,7 +263,7 @@ class _Page:
         """How many results each division and category has, as words."""
         counts: dict[str, int] = {}
         for result in self.report.results:
-            name = f"{result.division} {result.category or 'unknown category'}"
+            name = f"{result.division} {result.category or 'without category'}"
             counts[name] = counts.get(name, 0) + 1
         return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))
 

@@ -24,7 +24,7 @@ def render(report: Report) -> str:
     findings are marked. What follows from another finding comes after it.
     """
     since = Since.of(report)
-    folded = arrange.Folded(report)
+    folded = arrange.Folded(report.findings)
     attached = arrange.Attached(report)
     suites = []
     for key, results in arrange.by_system(report):

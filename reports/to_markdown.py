@@ -11,7 +11,7 @@ from schemas.report import Finding, Report, Result
 
 LIMIT = 65_000  # GitHub refuses a comment of more than 65,536 characters
 _MARK = {"error": "🔴", "warning": "🟡", "note": "🔵"}
-_NAME, _MESSAGE, _VALUE = 120, 500, 160
+_NAME, _MESSAGE = 120, 500
 _PLACES_PER_RULE = 25
 _RULES = 30
 
@@ -27,7 +27,7 @@ def render(report: Report, *, limit: int = LIMIT) -> str:
     if since is not None:
         page.add(f"### {markdown_text(since.headline, _MESSAGE)}\n\n")
         page.add_list("", _since(since), "\n")
-    folded = arrange.Folded(report)
+    folded = arrange.Folded(report.findings)
     groups = arrange.by_rule(report, folded)
     # Causes, then the results they make invalid, then everything else.
     causes = arrange.causes(groups)
@@ -113,7 +113,11 @@ def _head(report: Report) -> str:
 
 
 def _since(since: Since) -> list[str]:
-    return [f"- **{word}** {markdown_text(text, _MESSAGE)}\n" for word, text in since.changes()]
+    lines = []
+    for change in since.changes():
+        where = f" ({markdown_code(change.place)})" if change.place else ""
+        lines.append(f"- **{change.word}** {markdown_text(change.text, _MESSAGE)}{where}\n")
+    return lines
 
 
 def _rules(groups: list[arrange.RuleGroup]) -> str:
@@ -218,13 +222,6 @@ def _finding(finding: Finding) -> str:
     place = markdown_code(arrange.place(finding))
     new = "**new** " if mark(finding) else ""
     line = f"- {new}{place}: {markdown_text(finding.message, _MESSAGE)}"
-    asked = []
-    if finding.found is not None:
-        asked.append(f"found {markdown_code(figures.shown(finding.found), _VALUE)}")
-    if finding.required is not None:
-        asked.append(f"required {markdown_code(figures.shown(finding.required), _VALUE)}")
-    if asked:
-        line += f" ({', '.join(asked)})"
     if finding.waived:
         reason = markdown_text(finding.waived.reason, _MESSAGE)
         line += f" — **waived**: {reason} ({markdown_text(finding.waived.owner, _NAME)})"
@@ -232,9 +229,5 @@ def _finding(finding: Finding) -> str:
 
 
 def _unchecked(report: Report) -> list[str]:
-    lines = [f"- {markdown_text(item, _MESSAGE)}\n" for item in arrange.unchecked(report)]
-    lines += [
-        f"- {markdown_code(rule, _NAME)} on {figures.plural(count, 'result')}\n"
-        for rule, count in arrange.not_applied(report)
-    ]
-    return lines
+    words = arrange.unapplied_words(report)
+    return [f"- {markdown_text(item, _MESSAGE)}\n" for item in words]

@@ -138,7 +138,7 @@ def _show(console: Console, report: Report, limit: int | None, since: Since | No
         console.print(_safe(Text(title, style="bold")))
         console.print(Padding(_verdicts(results, console.width), (0, 0, 0, 2)))
 
-    folded = arrange.Folded(report)
+    folded = arrange.Folded(report.findings)
     groups = arrange.by_rule(report, folded)
     if groups:
         console.print()
@@ -172,7 +172,7 @@ def _show_round(console: Console, report: Report) -> None:
             )
             console.print(Padding(_safe(Text(rest, style="dim")), (0, 0, 0, 2)))
 
-    groups = arrange.by_rule(report, arrange.Folded(report))
+    groups = arrange.by_rule(report, arrange.Folded(report.findings))
     causes = arrange.causes(groups)
     # A cause has four lines: the rule, its first place, its message, its fix.
     lines = [line for group in causes[:_CAUSES] for line in _cause(group)]
@@ -198,8 +198,7 @@ def _show_round(console: Console, report: Report) -> None:
     section("Submitters", table, _SUBMITTERS, "submitter")
     others = [group for group in groups if group not in causes]
     section("Other findings", [_rule_line(g) for g in others], _OTHERS, "rule")
-    unchecked = [Text(f"- {one_line(item)}") for item in arrange.unchecked(report)]
-    unchecked += [Text(f"- {one_line(u.words)}") for u in arrange.unapplied(report) if u.words]
+    unchecked = [Text(f"- {one_line(item)}") for item in arrange.unapplied_words(report)]
     section("Not checked", unchecked, _UNCHECKED, "line")
     console.print()
     style = "bold red" if report.failed else "bold green"
@@ -242,10 +241,13 @@ def _show_since(console: Console, since: Since, limit: int | None) -> None:
 
     console.print()
     console.print(_safe(Text(since.headline, style="bold")))
-    for word, text in since.changes(limit):
-        line = Text(f"{word} ", style=_CHANGE_STYLE.get(word, ""))
-        line.append(one_line(text, _MESSAGE_SHOWN), style="not bold default")
+    for change in since.changes(limit):
+        line = Text(f"{change.word} ", style=_CHANGE_STYLE.get(change.word, ""))
+        line.append(one_line(change.text, _MESSAGE_SHOWN), style="not bold default")
         console.print(Padding(_safe(line), (0, 0, 0, 2)))
+        if change.place:
+            where = _broken_at_slashes(one_line(change.place, NAME_LIMIT), console.width - 6)
+            console.print(Padding(_safe(Text(where)), (0, 0, 0, 6)))
 
 
 def _verdicts(results: list[Result], width: int) -> Table:
@@ -398,10 +400,11 @@ def _finding(finding: Finding, shared_fix: str | None, width: int, verbose: bool
     style = "dim" if finding.waived else ""
     where = _broken_at_slashes(one_line(arrange.place(finding), NAME_LIMIT), width)
     lines = [Text(one_line(finding.message, _MESSAGE_SHOWN), style=style)]
+    # The message says it; as data it is worth its line only where everything is wanted.
     asked = []
-    if finding.found is not None:
+    if verbose and finding.found is not None:
         asked.append(f"found {one_line(figures.shown(finding.found), NAME_LIMIT)}")
-    if finding.required is not None:
+    if verbose and finding.required is not None:
         asked.append(f"required {one_line(figures.shown(finding.required), NAME_LIMIT)}")
     if asked:
         lines.append(Text(", ".join(asked), style="dim" if finding.waived else "bold"))
@@ -444,18 +447,13 @@ def _show_unchecked(console: Console, report: Report) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    rules = arrange.not_applied(report)
-    if not arrange.unchecked(report) and not rules:
+    items = arrange.unapplied_words(report)
+    if not items:
         return
     console.print()
     console.print(Text("Not checked", style="bold underline"))
-    for item in arrange.unchecked(report):
+    for item in items:
         console.print(Padding(_safe(Text(f"- {one_line(item)}")), (0, 0, 0, 2)))
-    if rules:
-        listed = ", ".join(f"{one_line(rule, 100)} ({count:,})" for rule, count in rules[:20])
-        rest = f", … {len(rules) - 20:,} more" if len(rules) > 20 else ""
-        line = f"- rules not applied (to so many results): {listed}{rest}"
-        console.print(Padding(_safe(Text(line)), (0, 0, 0, 2)))
 
 
 def _safe(text: Text) -> Text:

@@ -130,7 +130,7 @@ class _Lists:
         self._book = book
         self._head = book.add_format({"bold": True, "bottom": 1})
         self._report = report
-        self._folded = arrange.Folded(report)
+        self._folded = arrange.Folded(report.findings)
         self._since = Since.of(report)
 
     def before(self) -> None:
@@ -145,8 +145,11 @@ class _Lists:
         ]  # fmt: skip
         if self._since is not None:
             told.append(("Since the baseline", self._since.headline))
-            told += self._since.changes(None)
-        told += [("Not checked", text) for text in arrange.unchecked(report)]
+            told += [
+                (each.word, f"{each.text} ({each.place})" if each.place else each.text)
+                for each in self._since.changes(None)
+            ]
+        told += [("Not checked", text) for text in arrange.unapplied_words(report)]
         self._sheet("overview", _OVERVIEW_HEADS, told, filtered=False)
         groups = arrange.causes(arrange.by_rule(report, self._folded))
         if groups:

@@ -90,6 +90,8 @@
       }
       const hidden = !all && kept > FIRST;
       more.hidden = !hidden;
+      // A few rows need no filters, unless one hides some of them.
+      form.hidden = rows.length < 5 && kept === rows.length;
       more.firstElementChild.textContent = "Show all " + plural(kept);
       shown.textContent = (kept === rows.length ? plural(kept) : kept.toLocaleString("en") + " of " + plural(rows.length)) +
         (hidden ? ", the first " + FIRST + " shown" : "");
@@ -141,7 +143,6 @@
       if (target !== document.URL) history[step ? "pushState" : "replaceState"](null, "", target);
     };
 
-    form.hidden = false;
     let waiting = 0;
     search.addEventListener("input", () => {
       clearTimeout(waiting);

@@ -17,12 +17,12 @@ FOLLOW = ["P102", "P117", "P165", "C122"]
 
 
 def order(report: Report) -> list[str]:
-    return [f.rule for f in arrange.Folded(report).in_order(report.findings)]
+    return [f.rule for f in arrange.Folded(report.findings).in_order(report.findings)]
 
 
 def test_the_cause_leads_and_what_follows_is_counted_with_it() -> None:
     report = truncated()
-    cause, seeds = arrange.causes(arrange.by_rule(report, arrange.Folded(report)))
+    cause, seeds = arrange.causes(arrange.by_rule(report, arrange.Folded(report.findings)))
     assert (cause.rule, cause.counts) == ("X002", "1 error")
     assert cause.folded == "2 errors, 2 warnings that follow from it"
     # What does not rest on the log's end is an error of its own.
@@ -96,7 +96,7 @@ def changed(**fields: object) -> Report:
 
 
 def nothing_folded(report: Report) -> bool:
-    folded = arrange.Folded(report)
+    folded = arrange.Folded(report.findings)
     return not any(map(folded.cause, report.findings))
 
 
