@@ -88,6 +88,25 @@ def add_check_options(parser: argparse.ArgumentParser) -> None:
     add_output_options(parser)
 
 
+def _over_time(report: Report, tree: Path) -> Report:
+    """A run or result folder of the runner's with how it went, which is beside its tree."""
+    if len(report.results) != 1 or report.results[0].path != "." or not tree.is_dir():
+        return report
+    import msgspec
+
+    from schemas.timeline import NAME, beside, read_timeline
+
+    (result,) = report.results
+    runs = []
+    for run in result.runs:
+        traces = beside(tree / run.path) if run.kind == "performance" else None
+        if traces is not None:
+            with contextlib.suppress(OSError, ValueError):
+                run = msgspec.structs.replace(run, timeline=read_timeline(traces / NAME))
+        runs.append(run)
+    return msgspec.structs.replace(report, results=[msgspec.structs.replace(result, runs=runs)])
+
+
 def checked(
     options: argparse.Namespace,
     progress: Callable[[int, int], None],
@@ -112,7 +131,7 @@ def checked(
     cache = None if options.no_cache else Cache(cache_folder())
     try:
         with _executor(options, trees) as executor:
-            return examine(
+            report = examine(
                 trees,
                 Options(
                     round=canonical_round_name(options.round) if options.round else None,
@@ -135,6 +154,7 @@ def checked(
                 executor=executor,
                 progress=progress,
             )
+        return _over_time(report, Path(trees[0]))
     except (
         FileNotFoundError,
         BadArchive,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -135,8 +136,12 @@ def _thinned(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, flo
     ]
 
 
-def _text(value: str) -> str:
-    return html_text(value, _LABEL_LIMIT)
+# What XML does not allow at all, not even escaped; an SVG file with one of these cannot be opened.
+_NO_XML = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
+
+
+def _text(value: str, limit: int = _LABEL_LIMIT) -> str:
+    return _NO_XML.sub("\ufffd", html_text(value, limit))
 
 
 class _Drawing:
@@ -240,7 +245,8 @@ class _Drawing:
         if bound.y is not None:
             y = self.y(bound.y)
             line = f"M{_number(self.left)} {_number(y)}H{_number(self.right)}"
-            at = f'x="{_number(self.right - 3)}" y="{_number(y - 4)}" text-anchor="end"'
+            under = y < self.top + 14  # else it would run into the title
+            at = f'x="{_number(self.right - 3)}" y="{_number(y + (12 if under else -4))}" text-anchor="end"'
         else:
             x = self.x(bound.x or 0.0)
             line = f"M{_number(x)} {_number(self.top)}V{_number(self.bottom)}"
@@ -280,7 +286,7 @@ def to_svg(charts: Sequence[Chart], *, alone: bool = False) -> str:
     space = ' xmlns="http://www.w3.org/2000/svg"' if alone else ""
     ground = f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>' if alone else ""
     return (
-        f'<svg{space} role="img" aria-label="{html_text(words, 2000)}" viewBox="0 0 {WIDTH} {height}" '
+        f'<svg{space} role="img" aria-label="{_text(words, 2000)}" viewBox="0 0 {WIDTH} {height}" '
         f'width="{WIDTH}" font-family="system-ui, sans-serif" font-size="11" fill="currentColor">'
         f"{ground}{''.join(parts)}</svg>"
     )

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from reports import accelerators, arrange, figures, links, margins, pictures
+from reports import accelerators, arrange, charts, figures, links, margins, pictures, run_charts
 from reports.escape import NAME_LIMIT, html_text, visible
 from reports.page import asset, environment, policy_hash
 from reports.since import Since
@@ -314,6 +314,13 @@ class _Page:
             if cells:
                 shown.append(_Times(name, bound, cells, pictures.latency(values, bound)))
         return shown
+
+    def charts(self, result: Result, run: RunFacts) -> str:
+        """A performance run's percentiles, and how it went over time; only where it is all the report is about."""
+        if len(self.report.results) != 1 or run.kind != "performance":
+            return ""
+        found = run_charts.charts_of(result, run)
+        return charts.to_svg(found) if found else ""
 
     @staticmethod
     def columns(times: Sequence[_Times]) -> list[str]:

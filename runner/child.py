@@ -110,10 +110,11 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     from runner.stall import StallWatch
     from runner.sut_for import make_sut
     from runner.system import free_memory_bytes
-    from runner.timeline import TIMELINE, TimelineWriter
+    from runner.timeline import TimelineWriter
     from runner.tokens import Requests, TokenSut
     from runner.tokens import warm_up as warm_up_tokens
     from runner.watch import Watch
+    from schemas.timeline import NAME
 
     settings = RunSettings(**job["settings"])
     folder = Path(job["folder"])
@@ -263,7 +264,7 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     timeline: TimelineWriter | None = None
     if measured:
         what = "first tokens" if tokens is not None else "queries"
-        timeline = TimelineWriter(folder / TIMELINE, settings.scenario, what)
+        timeline = TimelineWriter(folder / NAME, settings.scenario, what)
 
     def answering() -> None:
         stall.enter("running", least_s)

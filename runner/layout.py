@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner.errors import SettingsError
-from runner.timeline import traces_of
 from schemas import Round, UnknownRound, load_round, round_names
+from schemas.timeline import traces_of
 
 DIVISIONS = ("closed", "open", "network")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@=-]*\Z")

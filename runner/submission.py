@@ -37,7 +37,7 @@ from runner.layout import Places, check_name
 from runner.provenance import Provenance
 from runner.run import Measurement
 from runner.settings import RunSettings
-from runner.timeline import TIMELINE
+from schemas.timeline import NAME as TIMELINE
 
 __all__ = ["Paper", "check_name", "truncate_accuracy_log", "write_result", "write_system"]
 

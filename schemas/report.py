@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from schemas.timeline import Timeline
+
 FORMAT = "assay-report"
 FORMAT_VERSION = 2
 
@@ -59,7 +61,10 @@ class AccuracyScore(msgspec.Struct, frozen=True):
 
 
 class RunFacts(msgspec.Struct, frozen=True):
-    """What a reader wants to see of one run: times in ns unless the name says otherwise."""
+    """What a reader wants to see of one run: times in ns unless the name says otherwise.
+
+    ``timeline``: only of a run folder of the runner's that is checked by itself.
+    """
 
     kind: str
     path: str
@@ -74,6 +79,7 @@ class RunFacts(msgspec.Struct, frozen=True):
     ttft_ns: dict[str, float] = {}
     tpot_ns: dict[str, float] = {}
     settings: dict[str, Any] = {}
+    timeline: Timeline | msgspec.UnsetType = msgspec.UNSET
 
 
 class Limits(msgspec.Struct, frozen=True):

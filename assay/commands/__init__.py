@@ -9,7 +9,7 @@ from assay.arguments import Parser
 
 COMMANDS = (
     "check", "audit", "report", "diff", "explore", "export", "rules", "rounds", "accuracy", "run",
-    "sweep",
+    "sweep", "plot",
     "quantize", "demo", "truncate", "prepare", "fix", "pack", "final-report", "new", "compliance",
     "serve", "doctor", "cache", "completion",
 )  # fmt: skip

@@ -28,8 +28,8 @@ from runner.backends.onnx_session import (
 from runner.backends.onnxrt import OnnxRuntime
 from runner.benchmarks.digits import DIGITS
 from runner.datasets.digits import Digits
-from runner.timeline import beside
 from schemas.run_file import read
+from schemas.timeline import beside
 from tests.runner.test_run import job
 
 MODEL = DIGITS.models["fp32"]
