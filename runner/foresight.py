@@ -14,7 +14,7 @@ from runner.layout import get_round
 from runner.plan import Plan
 from runner.preparing import fitted, job_of
 from runner.search import estimate
-from runner.settings import DEFAULT_DURATION_MS, loadgen_minimum
+from runner.settings import DEFAULT_DURATION_MS, SAMPLES_PER_QUERY, loadgen_minimum
 from schemas import Round, load_round, round_names
 from schemas.round import Benchmark
 
@@ -36,9 +36,10 @@ def foresee(plan: Plan) -> str:
         queries = given.get("min_query_count", least_queries)
         if settings.scenario == "Server" and given.get("target_qps"):
             full = max(full, queries / given["target_qps"])
-        elif scenario == "Offline" and queries > LOADGEN_FEW:
+        elif scenario in ("Offline", "MultiStream") and queries > LOADGEN_FEW:
             # How long they take depends on the machine alone, not on target_qps.
-            parts.append(f"{queries:,.0f} samples or more in Offline, however long they take")
+            samples = queries * SAMPLES_PER_QUERY.get(scenario, 1)
+            parts.append(f"{samples:,.0f} samples or more in {scenario}, however long they take")
         low, high = START_S, START_S
         if plan.conduct.search is not None:
             search = estimate(plan.conduct.search, settings.scenario, full)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from runner.errors import SettingsError
 from runner.named import is_place, load
@@ -63,8 +63,12 @@ def get_benchmark(name: str) -> Benchmark:
             f"found benchmark {name!r}; expected one of {', '.join(BENCHMARKS)}, or one of your own "
             "as module:NAME or folder/file.py:NAME."
         )
+    from runner.benchmarks.base import Benchmark
+
     try:
-        return cast("Benchmark", load(place))
+        return Benchmark.of(load(place))
+    except TypeError as error:
+        raise SettingsError(f"benchmark {name!r}: {error} (docs/own-backends.md).") from error
     except (ImportError, AttributeError) as error:
         raise SettingsError(
             f"benchmark {name!r} cannot be imported ({error}); a module in the current folder is "

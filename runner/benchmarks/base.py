@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,9 +58,50 @@ Execute = Callable[
 Called by several threads at once."""
 
 
+class Task(Protocol):
+    """What a benchmark must have: any object will do, an instance of a class, a class or a module.
+
+    Whatever `Benchmark` describes beside these six it may have too, under the same name.
+    """
+
+    @property
+    def name(self) -> str:
+        """The result folder, and the name by which rounds know it."""
+        ...
+
+    @property
+    def inputs(self) -> Sequence[Tensor]:
+        """What the model takes."""
+        ...
+
+    @property
+    def outputs(self) -> Sequence[Tensor]:
+        """What the model gives."""
+        ...
+
+    @property
+    def make_dataset(self) -> Callable[[Path | None], Dataset]:
+        """Opens the data set in a folder or file; None is the default one."""
+        ...
+
+    @property
+    def encode(self) -> Callable[[Sequence[NDArray[Any]], int], NDArray[Any] | list[NDArray[Any]]]:
+        """Outputs of n samples to what the accuracy log holds of each."""
+        ...
+
+    @property
+    def score(self) -> Callable[[Path, Dataset], Score]:
+        """An accuracy log and its data set to the metric."""
+        ...
+
+
+REQUIRED = ("name", "inputs", "outputs", "make_dataset", "encode", "score")
+"""What a `Task` has."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
-    """One task.  Everything the runner must know of it; nothing else in the runner names it.
+    """A `Task` and everything else the runner can know of it; nothing else in the runner names one.
 
     Six attributes are needed: name, inputs, outputs, make_dataset, encode and score.  The others
     describe the benchmark, or make it faster.
@@ -139,6 +180,28 @@ class Benchmark:
         for attribute in ("loadgen_model", "title"):
             if not getattr(self, attribute):
                 object.__setattr__(self, attribute, self.name)
+
+    @classmethod
+    def of(cls, task: Task) -> Benchmark:
+        """The task with a default for what it does not have.
+
+        Raises:
+            TypeError: one of the six attributes is absent, or one is of another kind.
+        """
+        if isinstance(task, cls):
+            return task
+        absent = [name for name in REQUIRED if not hasattr(task, name)]
+        if absent:
+            raise TypeError(f"found no {', '.join(absent)}; expected {', '.join(REQUIRED)}")
+        has = {f.name: getattr(task, f.name) for f in fields(cls) if hasattr(task, f.name)}
+        for name in ("make_dataset", "encode", "score"):
+            if not callable(has[name]):
+                raise TypeError(f"found {name} = {has[name]}; expected a function")
+        for name in ("inputs", "outputs"):
+            has[name] = tuple(has[name])
+            if not all(isinstance(tensor, Tensor) for tensor in has[name]):
+                raise TypeError(f"found {name} = {has[name]}; expected Tensors")
+        return cls(**has)
 
     def dataset_for(self, use: str, path: Path | None) -> Dataset:
         """The data set of a run: "performance", "accuracy", or a compliance test by its name.
