@@ -32,10 +32,11 @@ class _Ready(msgspec.Struct, frozen=True):
 
 
 class _Needs(msgspec.Struct, frozen=True):
-    """What some rules need of a thing: attributes that must be there, and those handed over, with
-    whether they may be absent."""
+    """What some rules need of a thing: attributes that must be there, those that must have one of
+    some values, and those handed over, with whether they may be absent."""
 
     required: tuple[str, ...]
+    only: tuple[tuple[str, tuple[Any, ...]], ...]
     handed: tuple[tuple[str, bool], ...]
 
 
@@ -110,7 +111,7 @@ class Judge:
                 left_out.append(rule.id)
                 continue
             handed = tuple((need.path, need.optional) for need in rule.needs)
-            place = places.setdefault(_Needs(rule.required, handed), len(places))
+            place = places.setdefault(_Needs(rule.required, rule.only, handed), len(places))
             ready.append(_Ready(rule, severity, place))
         return _Prepared(ready, list(places), left_out)
 
@@ -175,6 +176,12 @@ def _arguments(thing: Any, needs: _Needs, read: dict[str, tuple[Any, bool]]) -> 
         if found is None:
             found = read[path] = _read(thing, path)
         if not found[1]:
+            return None
+    for path, wanted in needs.only:
+        found = read.get(path)
+        if found is None:
+            found = read[path] = _read(thing, path)
+        if found[0] not in wanted:
             return None
     arguments = []
     for path, optional in needs.handed:

@@ -12,7 +12,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -37,11 +37,22 @@ FAMILIES = {
 }
 
 
+_T = TypeVar("_T")
+
+
 class NotJudged(Exception):
     """Raised by a rule before it yields, where a computation of its own shows that it cannot judge.
 
-    Absence is not a reason: what a rule needs is a parameter.
+    Absence is not a reason: what a rule needs is a parameter. Nor is another kind of thing: ``only``
+    says which kind it is for.
     """
+
+
+def given(value: _T | None) -> _T:
+    """A value that a rule computes or reads for itself. Raises NotJudged where there is none."""
+    if value is None:
+        raise NotJudged
+    return value
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -92,7 +103,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """A registered rule.
 
     target: the type (or union of types) it judges. needs: what is handed over, in the order of the
-    function's parameters; required: what must be there besides. cases: named degrees with their
+    function's parameters; required: what must be there besides. only: attributes with the values that
+    they must have. cases: named degrees with their
     severity. invalidates: whether an error of the rule makes every result that it concerns invalid;
     None: unless the thing is a submitter or a tree.
     """
@@ -104,6 +116,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     target: Any
     needs: tuple[Need, ...]
     required: tuple[str, ...]
+    only: tuple[tuple[str, tuple[Any, ...]], ...]
     cases: Mapping[str, Severity]
     divisions: tuple[str, ...]
     when: Callable[[Round], bool] | None
@@ -170,6 +183,7 @@ def rule(
     severity: Severity,
     *,
     needs: str | tuple[str, ...] | Mapping[str, str] = (),
+    only: Mapping[str, Any] | None = None,
     cases: Mapping[str, Severity] | None = None,
     divisions: tuple[str, ...] = (),
     when: Callable[[Round], bool] | None = None,
@@ -183,6 +197,8 @@ def rule(
     (``needs={"size": "benchmark.dataset.size"}``), or names attributes that must be there without
     being handed over.
 
+    only: a dotted attribute and its value, or a tuple of values: the rule is not applied to a thing with
+    another (``only={"scenario": "Server"}``).
     cases: the rule's named degrees and their severities, for `Problem.case`.
     when: whether the round has such a rule at all.
     invalidates: whether an error makes the results that it concerns invalid. Default: where the
@@ -214,6 +230,10 @@ def rule(
             target=target,
             needs=handed,
             required=tuple(required),
+            only=tuple(
+                (path, wanted if isinstance(wanted, tuple) else (wanted,))
+                for path, wanted in (only or {}).items()
+            ),
             cases=dict(cases or {}),
             divisions=divisions,
             when=when,

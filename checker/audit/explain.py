@@ -24,6 +24,7 @@ from checker.options import Options, Progress
 from checker.parse.reading import list_tree
 from checker.rule import Rule, attribute, is_present
 from checker.unit import things_of
+from checker.wording import listed, shown
 from schemas.explanation import FORMAT, Bounded, Explanation, Percentiles, Tested
 from schemas.load import load_round
 from schemas.round import Round
@@ -166,6 +167,10 @@ def _reason(rule: Rule, thing: Any, round: Round, seen: Noted) -> str:
     absent = [path for path in needs if not is_present(attribute(thing, path))]
     if absent:
         return f"absent: {', '.join(path.replace('_', ' ') for path in absent)}"
+    for path, wanted in rule.only:
+        found = attribute(thing, path)
+        if found not in wanted:
+            return f"found {path.replace('_', ' ')} {shown(found)}; for {listed([shown(w) for w in wanted], 'or')} only"
     if "not replayed" in seen.values:
         return str(seen.values["not replayed"])
     return "not for this scenario, mode or kind of log, or a value that it needs is absent"

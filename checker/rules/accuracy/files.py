@@ -10,7 +10,7 @@ from checker.wording import quantity
 from schemas.round import Benchmark, Round
 
 
-@rule("A101", ERROR)
+@rule("A101", ERROR, only={"endpoints": None})
 def accuracy_run_present(result: Result, round: Round) -> Problems:
     """The accuracy run is there: its folder and its detail log.
 
@@ -18,7 +18,7 @@ def accuracy_run_present(result: Result, round: Round) -> Problems:
     Fix: run LoadGen in AccuracyOnly mode and put its logs and accuracy.txt into accuracy/.
     Source: submission_rules.adoc, "Directory structure": accuracy.
     """
-    if result.scope == "run" or result.endpoints is not None:
+    if result.scope == "run":
         raise NotJudged
     run = result.accuracy
     if run is None:

@@ -9,7 +9,7 @@ from checker.audit import figures
 from checker.audit.evidence import evidence
 from checker.model import MeasuredRun, Result
 from checker.parse.detail import DetailLog
-from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, Problems, rule
+from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, Problems, given, rule
 from checker.rules.audit.found import QUOTIENT, contradiction, json_log, measured_log, whole_sets
 from checker.wording import number, quantity, rounded
 from schemas.round import Round
@@ -27,11 +27,11 @@ def offline_rate_by_clock(run: MeasuredRun, round: Round) -> Problems:
     Source: LoadGen loadgen.cc (power_begin, power_end) and results.cc (samples per second).
     """
     look = measured_log(run, "Offline")
-    rate = look.number("result_samples_per_second")
-    per_query = look.integer("generated_samples_per_query")
-    seconds = run.lasted
+    rate = given(look.number("result_samples_per_second") or None)
+    per_query = given(look.integer("generated_samples_per_query") or None)
+    seconds = given(run.lasted or None)
     look.text("power_begin"), look.text("power_end")
-    if not rate or not per_query or not seconds or seconds <= 0:
+    if seconds <= 0:
         raise NotJudged
     wanted = set(whole_sets(look.detail, per_query))
     total = look.integer("result_query_count")
@@ -59,14 +59,12 @@ def single_stream_by_clock(run: MeasuredRun, round: Round) -> Problems:
     Source: LoadGen results.cc: mean latency, rate with overhead; loadgen.cc: power interval.
     """
     look = measured_log(run, "SingleStream")
-    count = look.integer("result_query_count")
-    mean = look.number("result_mean_latency_ns")
-    longest = look.number("result_max_latency_ns")
+    count = given(look.integer("result_query_count") or None)
+    mean = given(look.number("result_mean_latency_ns"))
+    longest = given(look.number("result_max_latency_ns"))
     rate = look.number("result_qps_with_loadgen_overhead")
-    seconds = run.lasted
+    seconds = given(run.lasted)
     look.text("power_begin"), look.text("power_end")
-    if not count or mean is None or longest is None or seconds is None:
-        raise NotJudged
     lasted = seconds * 1e9
     total = mean * count
     if total > lasted + _CLOCK_NS * 4 + QUOTIENT * lasted + count:
@@ -101,13 +99,13 @@ def server_by_clock(run: MeasuredRun, round: Round) -> Problems:
     Source: LoadGen results.cc: scheduled and completed rates; loadgen.cc: power interval.
     """
     look = measured_log(run, "Server")
-    count = look.integer("result_query_count")
-    scheduled = look.number("result_scheduled_samples_per_sec")
+    count = given(look.integer("result_query_count") or None)
+    scheduled = given(look.number("result_scheduled_samples_per_sec") or None)
     completed = look.number("result_completed_samples_per_sec")
-    longest = look.number("result_max_latency_ns")
-    seconds = run.lasted
+    longest = given(look.number("result_max_latency_ns"))
+    seconds = given(run.lasted)
     look.text("power_begin"), look.text("power_end")
-    if not count or count < 2 or not scheduled or longest is None or seconds is None:
+    if count < 2:
         raise NotJudged
     span = (count - 1) / scheduled
     room = 0.02 + 5e-5 * seconds
@@ -144,12 +142,12 @@ def rate_as_scheduled(run: MeasuredRun, round: Round) -> Problems:
     Source: LoadGen loadgen.cc: exponential waiting times; five standard deviations are granted.
     """
     look = measured_log(run, "Server")
-    count = look.integer("result_query_count")
+    count = given(look.integer("result_query_count") or None)
     scheduled, target = (
         look.number("result_scheduled_samples_per_sec"),
         look.number("effective_target_qps"),
     )
-    if not count or not scheduled or not target or count < 2:
+    if not scheduled or not target or count < 2:
         raise NotJudged
     allowed = 5 / math.sqrt(count)
     if abs(scheduled / target - 1) > allowed:
@@ -242,9 +240,9 @@ def queries_fill_the_run(run: MeasuredRun, round: Round, detail: DetailLog) -> P
     look = measured_log(run, "SingleStream", "MultiStream")
     single = run.scenario == "SingleStream"
     figure = figures.SINGLE_STREAM_BUSY if single else figures.MULTI_STREAM_BUSY
-    share = (figures.single_stream_busy if single else figures.multi_stream_busy)(run, look)
+    share = given((figures.single_stream_busy if single else figures.multi_stream_busy)(run, look))
     count, mean = look.integer(keys.QUERY_COUNT), look.number(keys.LATENCY.mean)
-    if share is None or count is None or mean is None or run.lasted is None:
+    if count is None or mean is None or run.lasted is None:
         raise NotJudged
     if not figure.holds(share):
         yield Problem(
@@ -277,9 +275,9 @@ def accuracy_run_as_stopwatch(
     Source: LoadGen: loaded_qsl_set, power_end; published rounds.
     """
     figure = figures.STOPWATCH
-    found = figures.stopwatch(result)
+    found = given(figures.stopwatch(result))
     end, loaded = accuracy.entry(keys.POWER_END), accuracy.entry(keys.LOADED_SET)
-    if found is None or end is None or loaded is None:
+    if end is None or loaded is None:
         raise NotJudged
     if not figure.holds(found.ratio):
         yield Problem(

@@ -14,7 +14,7 @@ from checker.early_stopping import (
     server_met,
 )
 from checker.model import MeasuredRun
-from checker.rule import ERROR, WARNING, NotJudged, Problems, rule
+from checker.rule import ERROR, WARNING, NotJudged, Problems, given, rule
 from checker.rules.audit.found import contradiction, measured_log
 from checker.wording import milliseconds, number
 from schemas.round import Round
@@ -22,9 +22,9 @@ from schemas.round import Round
 
 def _early_stopping(look: Look) -> tuple[int, float]:
     """Query count and percentile of a run whose LoadGen has early stopping."""
-    count = look.integer("result_query_count")
-    percentile = look.number("effective_target_latency_percentile")
-    if count is None or percentile is None or not 0 < percentile < 1 or count < 1:
+    count = given(look.integer("result_query_count"))
+    percentile = given(look.number("effective_target_latency_percentile"))
+    if not 0 < percentile < 1 or count < 1:
         raise NotJudged
     if "early_stopping_met" not in look.detail:
         raise NotJudged
@@ -148,10 +148,10 @@ def early_stopping_server(run: MeasuredRun, round: Round) -> Problems:
     if look.boolean("requested_use_token_latencies"):
         raise NotJudged
     count, percentile = _early_stopping(look)
-    over = look.integer("result_overlatency_query_count")
-    target = look.number("effective_target_latency_ns")
-    stated = look.boolean("early_stopping_met")
-    if over is None or target is None or stated is None or not 0 <= over <= count:
+    over = given(look.integer("result_overlatency_query_count"))
+    target = given(look.number("effective_target_latency_ns"))
+    stated = given(look.boolean("early_stopping_met"))
+    if not 0 <= over <= count:
         raise NotJudged
     met = server_met(count, over, percentile)
     if met != stated:
@@ -207,8 +207,8 @@ def early_stopping_second(run: MeasuredRun, round: Round) -> Problems:
     """
     look = measured_log(run, "SingleStream")
     count, _ = _early_stopping(look)
-    estimate = look.integer("early_stopping_latency_ms")
-    if estimate is None or look.boolean("requested_use_token_latencies"):
+    estimate = given(look.integer("early_stopping_latency_ms"))
+    if look.boolean("requested_use_token_latencies"):
         raise NotJudged
     least = minimum_queries(0.99)
     if (estimate == 0) != (count < least):

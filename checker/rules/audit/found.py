@@ -9,7 +9,7 @@ from typing import TypeGuard
 from checker.audit.evidence import Confidence, Look
 from checker.model import Run
 from checker.parse.detail import DetailLog
-from checker.rule import NotJudged, Problem
+from checker.rule import NotJudged, Problem, given
 from checker.wording import pair, shown
 
 REL = 1e-5
@@ -21,8 +21,8 @@ QUOTIENT = 2e-5
 
 def json_log(run: Run) -> DetailLog:
     """The run's log of the JSON form; ranging runs and plain-text logs are not judged."""
-    detail = run.detail
-    if detail is None or not detail or detail.format != "mllog" or run.kind == "ranging":
+    detail = given(run.detail or None)
+    if detail.format != "mllog" or run.kind == "ranging":
         raise NotJudged
     return detail
 
@@ -98,7 +98,5 @@ def utc(text: str | None) -> datetime.datetime | None:
 
 def dated(run: Run) -> tuple[DetailLog, datetime.datetime]:
     detail = json_log(run)
-    when = utc(detail.text("test_datetime"))
-    if when is None:
-        raise NotJudged
+    when = given(utc(detail.text("test_datetime")))
     return detail, when

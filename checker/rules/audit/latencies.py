@@ -10,7 +10,7 @@ from checker.audit import figures
 from checker.audit.evidence import PERCENTS, counted
 from checker.model import MeasuredRun
 from checker.parse.detail import DetailLog
-from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, rule
+from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, given, rule
 from checker.rules.audit.found import contradiction, measured_log
 from checker.wording import milliseconds, number, quantity
 from schemas.round import Round
@@ -112,9 +112,7 @@ def overlatency_fits_tail(run: MeasuredRun, round: Round, detail: DetailLog) -> 
     """
     look = measured_log(run, "Server")
     figure = figures.TAIL
-    tail = figures.tail(run, look)
-    if tail is None:
-        raise NotJudged
+    tail = given(figures.tail(run, look))
     distance = tail.distance
     if tail.expected is not None and distance is not None:
         wrong, expected = not figure.holds(distance), f"about {tail.expected:.3%}"
@@ -149,9 +147,7 @@ def percentiles_in_proportion(run: MeasuredRun, round: Round, detail: DetailLog)
     """
     look = measured_log(run, "SingleStream", "MultiStream", "Server")
     figure = figures.STEP
-    ratio = figures.percentile_step(run, look)
-    if ratio is None:
-        raise NotJudged
+    ratio = given(figures.percentile_step(run, look))
     if not figure.holds(ratio):
         yield Problem(
             f"found a step from p97 to p99 that is {number(ratio)} times the step from p95 to p97; "

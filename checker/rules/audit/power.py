@@ -7,7 +7,7 @@ from checker.audit.evidence import evidence, moment
 from checker.model import Result
 from checker.parse.documents import Document
 from checker.parse.power import Message, PowerLogs, seconds_of
-from checker.rule import ERROR, NotJudged, Problem, Problems, rule
+from checker.rule import ERROR, NotJudged, Problem, Problems, given, rule
 from checker.wording import pair
 from schemas.round import Round
 
@@ -27,9 +27,7 @@ def ranges_as_read(result: Result, round: Round, server: Document, ranging: obje
     Fix: use spl.txt and server.json as the power server wrote them.
     Source: power_measurement.adoc, "Ranging"; server.json: SR,A and SR,V before the measured run.
     """
-    found = figures.ranges(result)
-    if not found:
-        raise NotJudged
+    found = given(figures.ranges(result) or None)
     for one in found:
         factors = figures.RANGE_FACTORS if one.command == "SR,A" else (1.0,)
         if any(abs(one.ratio / factor - 1) <= _NEAR for factor in factors):
@@ -68,8 +66,8 @@ def messages_of_the_run(
     Fix: use the ptd_logs.txt of the session that measured the run.
     Source: power_measurement.adoc; ptd_logs.txt: the time of every message.
     """
-    times = [time for m in messages if (time := seconds_of(m.stamp)) is not None]
-    if not times or logs.begin is None or logs.end is None:
+    times = given([time for m in messages if (time := seconds_of(m.stamp)) is not None] or None)
+    if logs.begin is None or logs.end is None:
         raise NotJudged
     first, last = min(times), max(times)
     if first <= logs.begin and logs.end <= last <= logs.end + _AFTER_S:

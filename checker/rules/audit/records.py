@@ -7,7 +7,7 @@ from checker.audit.evidence import Look, evidence
 from checker.model import LoggedRun
 from checker.parse.detail import DetailLog, Entry
 from checker.parse.power import seconds_of
-from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, rule
+from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, given, rule
 from checker.rules.audit.found import HOUR, dated, json_log
 from checker.wording import pair
 from schemas.round import Round
@@ -140,8 +140,8 @@ def log_clocks_agree(run: LoggedRun, round: Round) -> Problems:
     """
     detail, when = dated(run)
     entry = detail.entry("power_end")
-    ended = seconds_of(str(entry.value)) if entry is not None else None
-    if entry is None or ended is None or not 0 <= entry.time_ms < 1e11:
+    ended = given(seconds_of(str(entry.value)) if entry is not None else None)
+    if entry is None or not 0 <= entry.time_ms < 1e11:
         raise NotJudged
     off = when.timestamp() + entry.time_ms / 1000 - ended
     quarter = 900.0

@@ -10,7 +10,7 @@ from checker.audit.evidence import Look, evidence, near
 from checker.model import ComplianceTest, LoggedRun, MeasuredRun, PerformanceRun, Run
 from checker.parse.detail import DetailLog
 from checker.parse.reading import File
-from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, Problems, rule
+from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, Problems, given, rule
 from checker.wording import number, pair, shown
 from schemas.round import Round
 
@@ -138,8 +138,7 @@ def query_order_replayed(run: LoggedRun, round: Round) -> Problems:
     from checker.audit import replayed
 
     replay = replayed.replay_of(run)
-    sure = replay.facts.accuracy or replay.facts.generation is replayed.Generation.V5
-    if not sure:
+    if not (replay.facts.accuracy or replay.facts.generation is replayed.Generation.V5):
         raise NotJudged
     records = records_of(run)
     # Where the loaded set itself is not the seed's R201 says so, and nothing follows from it.
@@ -174,8 +173,8 @@ def query_order_replayed(run: LoggedRun, round: Round) -> Problems:
 def records_of(run: Run) -> Records:
     from checker.audit import replayed
 
-    file = replayed.accuracy_log(run)
-    if file is None or file.state != "file" or file.size < 16:
+    file = given(replayed.accuracy_log(run))
+    if file.state != "file" or file.size < 16:
         raise NotJudged
     records = read_records(file)
     if not records.pairs:

@@ -7,7 +7,7 @@ import statistics
 
 from checker.audit.evidence import evidence, moment
 from checker.audit.traces import Field, ResultTrace, RunTrace
-from checker.rule import NOTE, WARNING, NotJudged, Problem, Problems, rule
+from checker.rule import NOTE, WARNING, NotJudged, Problem, Problems, given, rule
 from checker.wording import listed, milliseconds, number, pair
 from schemas.round import Round
 
@@ -84,9 +84,9 @@ def server_below_offline(result: ResultTrace, round: Round, field: Field) -> Pro
     """
     if result.scenario != "Server" or result.inferred_from is not None:
         raise NotJudged
-    offline = next((o for o in _result(field, result, "Offline") if o.inferred_from is None), None)
-    if offline is None:
-        raise NotJudged
+    offline = given(
+        next((o for o in _result(field, result, "Offline") if o.inferred_from is None), None)
+    )
     pairs = (
         ("result_completed_tokens_per_second", "result_tokens_per_second"),
         ("result_completed_samples_per_sec", "result_samples_per_second"),
@@ -221,9 +221,12 @@ def multi_over_single(result: ResultTrace, round: Round, field: Field) -> Proble
     single = next(
         (o for o in _result(field, result, "SingleStream") if o.inferred_from is None), None
     )
-    eight = result.rates.get("result_99.00_percentile_per_query_latency_ns")
-    one = single.rates.get("result_99.00_percentile_latency_ns") if single is not None else None
-    if not eight or not one or single is None:
+    eight = given(result.rates.get("result_99.00_percentile_per_query_latency_ns") or None)
+    one = given(
+        (single.rates.get("result_99.00_percentile_latency_ns") if single is not None else None)
+        or None
+    )
+    if single is None:
         raise NotJudged
     ratio = eight / one
     if not 1 <= ratio <= 8.5:
@@ -257,16 +260,18 @@ def moved_since(result: ResultTrace, round: Round, field: Field) -> Problems:
     if field.old is None:
         raise NotJudged
     subject = result.subject
-    row = field.old_rows.get(
-        (
-            subject.division,
-            subject.submitter,
-            subject.system,
-            subject.benchmark or result.directory,
-            (subject.scenario or result.scenario).lower(),
+    row = given(
+        field.old_rows.get(
+            (
+                subject.division,
+                subject.submitter,
+                subject.system,
+                subject.benchmark or result.directory,
+                (subject.scenario or result.scenario).lower(),
+            )
         )
     )
-    if row is None or row.metric is None or result.metric is None or row.metric.unit != result.unit:
+    if row.metric is None or result.metric is None or row.metric.unit != result.unit:
         raise NotJudged
     before, now = row.metric.value, result.metric
     if not before or not math.isfinite(now):

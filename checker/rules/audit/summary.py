@@ -9,7 +9,7 @@ from checker.audit.evidence import counted, evidence
 from checker.consistency import same_value
 from checker.early_stopping import parse
 from checker.model import LoggedRun, MeasuredRun, Run
-from checker.rule import ERROR, NotJudged, Problem, Problems, rule
+from checker.rule import ERROR, NotJudged, Problem, Problems, given, rule
 from checker.rules.audit.found import QUOTIENT, as_words, json_log, measured_log, whole_sets
 from checker.wording import number, pair, quantity
 from schemas.round import Round
@@ -25,9 +25,7 @@ def summary_remainder(run: LoggedRun, round: Round) -> Problems:
     Source: LoadGen results.cc: headline percentile, early-stopping text, error count.
     """
     detail = json_log(run)
-    summary = run.summary
-    if summary is None:
-        raise NotJudged
+    summary = given(run.summary)
     if summary.headline_percentile is not None:
         percent, value, line = summary.headline_percentile
         names = [
@@ -103,9 +101,9 @@ def summary_alone(run: MeasuredRun, round: Round) -> Problems:
     Fix: use the summary log as LoadGen wrote it.
     Source: LoadGen results.cc: samples / longest latency, 1e9 / mean latency, percentiles in order.
     """
-    summary = run.summary
+    summary = given(run.summary)
     measured_log(run)
-    if summary is None or run.detail is None:
+    if run.detail is None:
         raise NotJudged
 
     def stated(key: str) -> float | None:

@@ -9,13 +9,13 @@ from checker.audit.traces import ResultTrace
 from checker.consistency import exact_tokens_per_sample
 from checker.model import MeasuredRun, Result
 from checker.parse.detail import DetailLog
-from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, rule
+from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, given, rule
 from checker.rules.audit.found import QUOTIENT, measured_log
 from checker.wording import number, quantity
 from schemas.round import Round
 
 
-@rule("R128", WARNING, needs="accuracy.text")
+@rule("R128", WARNING, needs="accuracy.text", only={"inferred_from": None})
 def tokens_per_sample(result: Result, round: Round) -> Problems:
     """The performance run gave as many tokens per sample as the accuracy run.
 
@@ -24,25 +24,29 @@ def tokens_per_sample(result: Result, round: Round) -> Problems:
     Source: LoadGen: token and sample rates; accuracy.txt: tokens per sample.
     """
     run, text = result.performance, result.accuracy.text if result.accuracy is not None else None
-    if run is None or text is None or result.inferred_from is not None:
+    if run is None or text is None:
         raise NotJudged
     gates = {gate.metric for gate in [*result.gates, *result.limits]}
-    stated = text.first("TOKENS_PER_SAMPLE") if "TOKENS_PER_SAMPLE" in gates else None
-    if stated is None or not stated.value:
+    stated = given(text.first("TOKENS_PER_SAMPLE") if "TOKENS_PER_SAMPLE" in gates else None)
+    if not stated.value:
         raise NotJudged
     look = measured_log(run, "Offline", "Server")
-    tokens = look.number(
-        "result_tokens_per_second"
-        if run.scenario == "Offline"
-        else "result_completed_tokens_per_second"
+    tokens = given(
+        look.number(
+            "result_tokens_per_second"
+            if run.scenario == "Offline"
+            else "result_completed_tokens_per_second"
+        )
+        or None
     )
-    samples = look.number(
-        "result_samples_per_second"
-        if run.scenario == "Offline"
-        else "result_completed_samples_per_sec"
+    samples = given(
+        look.number(
+            "result_samples_per_second"
+            if run.scenario == "Offline"
+            else "result_completed_samples_per_sec"
+        )
+        or None
     )
-    if not tokens or not samples:
-        raise NotJudged
     measured = tokens / samples
     if abs(measured / stated.value - 1) > 0.05:
         key = (
@@ -79,9 +83,7 @@ def token_times_add_up(run: MeasuredRun, round: Round, detail: DetailLog) -> Pro
     """
     look = measured_log(run, "Server")
     figure = figures.TOKEN_TIME
-    ratio = figures.token_time(run, look)
-    if ratio is None:
-        raise NotJudged
+    ratio = given(figures.token_time(run, look))
     if not figure.holds(ratio):
         yield Problem(
             f"found mean latency - mean TTFT {number(ratio)} times mean TPOT x (tokens per sample - "
@@ -108,12 +110,10 @@ def token_throughput_follows(run: MeasuredRun, round: Round, detail: DetailLog) 
     Source: LoadGen results.cc: result_token_throughput; published v4.1 to v6.1.
     """
     look = measured_log(run, "Server")
-    tokens = exact_tokens_per_sample(detail)
-    stated = look.number(keys.TOKEN_THROUGHPUT)
-    mean = look.number(keys.LATENCY.mean)
+    tokens = given(exact_tokens_per_sample(detail) or None)
+    stated = given(look.number(keys.TOKEN_THROUGHPUT) or None)
+    mean = given(look.number(keys.LATENCY.mean) or None)
     look.number(keys.COMPLETED_TOKENS_PER_SECOND), look.number(keys.COMPLETED_SAMPLES_PER_SECOND)
-    if not tokens or not stated or not mean:
-        raise NotJudged
     expected = tokens / mean
     if abs(stated / expected - 1) > 5 * QUOTIENT:
         yield Problem(
@@ -132,7 +132,7 @@ def token_throughput_follows(run: MeasuredRun, round: Round, detail: DetailLog) 
 _TOKENS_APART = 1.05
 
 
-@rule("R316", ERROR, needs=("field", "tokens"))
+@rule("R316", ERROR, needs=("field", "tokens"), only={"inferred_from": None})
 def tokens_as_in_other_scenarios(result: ResultTrace, round: Round) -> Problems:
     """A system's runs of one benchmark give as many tokens per sample in every scenario.
 
@@ -151,8 +151,10 @@ def tokens_as_in_other_scenarios(result: ResultTrace, round: Round) -> Problems:
         for one in members
         if one.tokens is not None and result in members and one.inferred_from is None
     ]
-    others = sorted(o.tokens for o in group if o is not result and o.tokens is not None)
-    if not others or result.inferred_from is not None:
+    others = given(
+        sorted(o.tokens for o in group if o is not result and o.tokens is not None) or None
+    )
+    if result.inferred_from is not None:
         raise NotJudged
     usual = others[len(others) // 2]
     ratio = max(result.tokens, usual) / min(result.tokens, usual)

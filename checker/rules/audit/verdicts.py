@@ -8,7 +8,7 @@ import re
 from checker.audit.evidence import Look, evidence, near
 from checker.compliance.audit import audit_config_read
 from checker.model import AccuracyRun, LoggedRun, MeasuredRun, PerformanceRun, Run
-from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, rule
+from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, given, rule
 from checker.rules.audit.found import (
     QUOTIENT,
     REL,
@@ -59,11 +59,9 @@ def min_duration_follows(run: MeasuredRun, round: Round) -> Problems:
     Source: LoadGen results.cc: the longest latency (Offline) or the time of the last query.
     """
     look = measured_log(run)
-    stated = look.boolean("result_min_duration_met")
-    least = look.number("effective_min_duration_ms")
-    count = look.integer("result_query_count")
-    if stated is None or least is None or count is None:
-        raise NotJudged
+    stated = given(look.boolean("result_min_duration_met"))
+    least = given(look.number("effective_min_duration_ms"))
+    count = given(look.integer("result_query_count"))
     lasted: float | None = None
     if run.scenario == "Offline":
         lasted, formula = (
@@ -108,9 +106,7 @@ def constraints_follow(run: MeasuredRun, round: Round) -> Problems:
     Source: LoadGen results.cc: PerfConstraintsMet.
     """
     look = measured_log(run, "Server")
-    stated = look.boolean("result_perf_constraints_met")
-    if stated is None:
-        raise NotJudged
+    stated = given(look.boolean("result_perf_constraints_met"))
     if look.boolean("requested_use_token_latencies"):
         pairs = [
             ("result_first_token_99.00_percentile_latency_ns", "requested_server_ttft_latency"),
@@ -197,9 +193,9 @@ def target_duration_follows(run: LoggedRun, round: Round) -> Problems:
     Source: LoadGen test_settings_internal.cc.
     """
     look = Look(json_log(run))
-    target = look.number("effective_target_duration_ms")
-    least = look.number("effective_min_duration_ms")
-    if target is None or least is None or run.scenario is None or run.scenario == "MultiStreamFree":
+    target = given(look.number("effective_target_duration_ms"))
+    least = given(look.number("effective_min_duration_ms"))
+    if run.scenario is None or run.scenario == "MultiStreamFree":
         raise NotJudged
     expected = 0.0 if run.scenario == "Offline" else least
     if target != expected:
@@ -225,12 +221,10 @@ def offline_samples_follow(run: MeasuredRun, round: Round) -> Problems:
     Source: LoadGen test_settings_internal.cc: max(min_query_count, 1.1 * min_duration * rate).
     """
     look = measured_log(run, "Offline")
-    samples = look.integer("effective_samples_per_query")
-    rate = look.number("requested_offline_expected_qps")
-    least = look.integer("requested_min_query_count")
-    duration = look.number("requested_min_duration_ms")
-    if samples is None or rate is None or least is None or duration is None:
-        raise NotJudged
+    samples = given(look.integer("effective_samples_per_query"))
+    rate = given(look.number("requested_offline_expected_qps"))
+    least = given(look.integer("requested_min_query_count"))
+    duration = given(look.number("requested_min_duration_ms"))
     if look.boolean("effective_performance_issue_unique") or look.boolean(
         "effective_performance_issue_same"
     ):
@@ -259,10 +253,8 @@ def offline_padding_follows(run: MeasuredRun, round: Round) -> Problems:
     Source: LoadGen loadgen.cc, GenerateQueries: sample_concatenate_permutation.
     """
     look = measured_log(run, "Offline")
-    samples = look.integer("effective_samples_per_query")
-    generated = look.integer("generated_samples_per_query")
-    if samples is None or generated is None:
-        raise NotJudged
+    samples = given(look.integer("effective_samples_per_query"))
+    generated = given(look.integer("generated_samples_per_query"))
     allowed = {samples}
     if look.boolean("effective_sample_concatenate_permutation"):
         padded = whole_sets(look.detail, samples)

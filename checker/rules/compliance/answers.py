@@ -12,7 +12,7 @@ from checker.compliance.tokens import Tokens
 from checker.model import ComplianceTest
 from checker.parse.reading import File
 from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, Problems, rule
-from checker.rules.compliance.scope import JUDGED, has_tests, only, problems
+from checker.rules.compliance.scope import JUDGED, has_tests, problems
 from checker.wording import quantity
 from schemas.round import Round
 
@@ -108,7 +108,12 @@ def test_answers_consistent(test: ComplianceTest, round: Round, answers: Compari
 
 
 @rule(
-    "C130", ERROR, divisions=JUDGED, when=has_tests, cases={"stated": WARNING, "sampled": WARNING}
+    "C130",
+    ERROR,
+    divisions=JUDGED,
+    when=has_tests,
+    cases={"stated": WARNING, "sampled": WARNING},
+    only={"name": ("TEST06", "TEST07", "TEST09"), "is_required": True},
 )
 def whole_set_answered(test: ComplianceTest, round: Round, evidence: Evidence) -> Problems:
     """TEST06, TEST07 and TEST09 answered all the samples that the test requires.
@@ -117,7 +122,6 @@ def whole_set_answered(test: ComplianceTest, round: Round, evidence: Evidence) -
     Fix: issue every sample once (performance_issue_unique) and run the test again.
     Source: compliance tests TEST06, TEST07 and TEST09: number of samples of their audit.config.
     """
-    only(test, "TEST06", "TEST07", "TEST09")
     if test.name == "TEST06":
         held, wanted = evidence.whole_tokens, evidence.setting("accuracy_log_sampling_target")
         if held is not None and wanted is not None and 0 < held.records != wanted:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from checker.compliance.evidence import Shortfall
-from checker.model import ComplianceTest
-from checker.rule import NotJudged, Problem, Problems
+from checker.rule import Problem, Problems
 from schemas.round import Round
 
 JUDGED = ("closed", "network")
@@ -15,12 +14,6 @@ JUDGED = ("closed", "network")
 def has_tests(round: Round) -> bool:
     """Whether the round has compliance tests."""
     return bool(round.compliance)
-
-
-def only(test: ComplianceTest, *names: str) -> None:
-    """Raises NotJudged unless it is one of these tests and the round requires it here."""
-    if test.name not in names or not test.is_required:
-        raise NotJudged
 
 
 def problems(shortfalls: Iterable[Shortfall], path: str) -> Problems:

@@ -6,7 +6,7 @@ from checker.compliance import audit
 from checker.compliance.evidence import Evidence
 from checker.model import ComplianceRun
 from checker.parse.detail import DetailLog
-from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, rule
+from checker.rule import ERROR, WARNING, Problem, Problems, rule
 from checker.rules.compliance.scope import JUDGED, has_tests
 from schemas.round import Round
 
@@ -66,7 +66,7 @@ def _setting(run: ComplianceRun, one: audit.Difference) -> Problem:
     )
 
 
-@rule("C115", WARNING, divisions=JUDGED, when=has_tests)
+@rule("C115", WARNING, divisions=JUDGED, when=has_tests, only={"detail.format": "mllog"})
 def audit_config_read(
     run: ComplianceRun, round: Round, detail: DetailLog, evidence: Evidence
 ) -> Problems:
@@ -77,8 +77,6 @@ def audit_config_read(
     Fix: put audit.config into the folder that the run is started from, and run again.
     Source: LoadGen: it says so in a warning when it finds the file.
     """
-    if detail.format != "mllog":
-        raise NotJudged
     if not audit.audit_config_read(detail):
         text = f"found no record that LoadGen read an audit.config; expected one in {run.test}"
         yield Problem(text, required="Found Audit Config file", path=run.detail_path)

@@ -9,8 +9,8 @@ from checker.compliance.evidence import Evidence
 from checker.compliance.tokens import Tokens
 from checker.model import ComplianceTest
 from checker.parse.verify import Verification
-from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, Problems, rule
-from checker.rules.compliance.scope import JUDGED, has_tests, only, problems
+from checker.rule import ERROR, NOTE, WARNING, Problem, Problems, rule
+from checker.rules.compliance.scope import JUDGED, has_tests, problems
 from checker.wording import listed
 from schemas.round import Round
 
@@ -21,6 +21,7 @@ from schemas.round import Round
     divisions=JUDGED,
     when=has_tests,
     cases={"fallback": ERROR, "by the fallback": NOTE},
+    only={"name": "TEST01", "is_required": True},
 )
 def test01_accuracy(
     test: ComplianceTest, round: Round, accuracy_text: Verification, evidence: Evidence
@@ -32,7 +33,6 @@ def test01_accuracy(
     accuracy/baseline_accuracy.txt and accuracy/compliance_accuracy.txt.
     Source: compliance test TEST01: verify_accuracy and its fallback for non-deterministic models.
     """
-    only(test, "TEST01")
     for problem in problems(test01.stated(accuracy_text, evidence), accuracy_text.path):
         where = test.baseline if problem.case == "fallback" else test.compliance
         if where is not None and problem.line is None:
@@ -42,7 +42,7 @@ def test01_accuracy(
         yield problem
 
 
-@rule("C107", ERROR, divisions=JUDGED, when=has_tests)
+@rule("C107", ERROR, divisions=JUDGED, when=has_tests, only={"name": "TEST06", "is_required": True})
 def test06_checks(
     test: ComplianceTest, round: Round, accuracy_text: Verification, evidence: Evidence
 ) -> Problems:
@@ -53,11 +53,10 @@ def test06_checks(
     as they are; then run TEST06 again.
     Source: compliance test TEST06: the three lines of verify_accuracy.txt.
     """
-    only(test, "TEST06")
     yield from problems(test06.stated(accuracy_text, evidence), accuracy_text.path)
 
 
-@rule("C108", WARNING, divisions=JUDGED, when=has_tests)
+@rule("C108", WARNING, divisions=JUDGED, when=has_tests, only={"name": "TEST06"})
 def test06_first_token_checked(
     test: ComplianceTest, round: Round, accuracy_text: Verification, tokens: Tokens
 ) -> Problems:
@@ -67,8 +66,6 @@ def test06_first_token_checked(
     Fix: run TEST06's verification without leaving out the first token.
     Source: compliance test TEST06: the check is skipped for Offline only.
     """
-    if test.name != "TEST06":
-        raise NotJudged
     state, line = accuracy_text.checks.get("first token", (None, None))
     if state == "skipped" and tokens.first_checked:
         text = (
@@ -78,7 +75,14 @@ def test06_first_token_checked(
         yield Problem(text, found="Skipped", required="True", path=accuracy_text.path, line=line)
 
 
-@rule("C110", ERROR, divisions=JUDGED, when=has_tests, cases={"not stated": WARNING})
+@rule(
+    "C110",
+    ERROR,
+    divisions=JUDGED,
+    when=has_tests,
+    cases={"not stated": WARNING},
+    only={"name": "TEST07", "is_required": True},
+)
 def test07_accuracy(
     test: ComplianceTest, round: Round, accuracy_text: Verification, evidence: Evidence
 ) -> Problems:
@@ -88,11 +92,10 @@ def test07_accuracy(
     Fix: run TEST07 with the build that made the accuracy run, and verify it again.
     Source: compliance test TEST07: accuracy threshold of its audit.config.
     """
-    only(test, "TEST07")
     yield from problems(test07.stated(accuracy_text, evidence), accuracy_text.path)
 
 
-@rule("C111", ERROR, divisions=JUDGED, when=has_tests)
+@rule("C111", ERROR, divisions=JUDGED, when=has_tests, only={"name": "TEST08", "is_required": True})
 def test08_counts(
     test: ComplianceTest, round: Round, accuracy_text: Verification, evidence: Evidence
 ) -> Problems:
@@ -102,7 +105,6 @@ def test08_counts(
     Fix: run the accuracy run and TEST08 with one build and one data set, and verify again.
     Source: compliance test TEST08: normalized entropy per query within its tolerance.
     """
-    only(test, "TEST08")
     yield from problems(test08.stated(accuracy_text, evidence), accuracy_text.path)
 
 
@@ -112,6 +114,7 @@ def test08_counts(
     divisions=JUDGED,
     when=has_tests,
     cases={"not stated": WARNING, "disagrees": WARNING},
+    only={"name": "TEST09", "is_required": True},
 )
 def test09_length(
     test: ComplianceTest, round: Round, length_text: Verification, evidence: Evidence
@@ -122,7 +125,6 @@ def test09_length(
     Fix: generate with the benchmark's own settings, and run TEST09 again.
     Source: compliance test TEST09: least and greatest mean output tokens of its audit.config.
     """
-    only(test, "TEST09")
     yield from problems(test09.stated(length_text, evidence), length_text.path)
     log = test.run.detail_path if test.run is not None else test.path
     yield from problems(test09.outside(evidence), log)
@@ -134,6 +136,7 @@ def test09_length(
     divisions=JUDGED,
     when=has_tests,
     cases={"data set": WARNING, "other log": ERROR, "lines": WARNING},
+    only={"name": ("TEST01", "TEST08")},
 )
 def stated_counts(test: ComplianceTest, round: Round, accuracy_text: Verification) -> Problems:
     """The counts in verify_accuracy.txt agree with its verdict, with the log and with the data set.
@@ -142,8 +145,6 @@ def stated_counts(test: ComplianceTest, round: Round, accuracy_text: Verificatio
     Fix: check that LoadGen read audit.config and logged answers; run the test and verify it again.
     Source: compliance tests TEST01 and TEST08: num_* lines of verify_accuracy.txt.
     """
-    if test.name not in ("TEST01", "TEST08"):
-        raise NotJudged
     missing = [key for key in _PRINTED[test.name] if key not in accuracy_text.counts]
     if missing:
         yield Problem(

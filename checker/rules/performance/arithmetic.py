@@ -8,7 +8,7 @@ from checker.consistency import Disagreement, same_value
 from checker.model import PerformanceRun, Run
 from checker.parse.detail import DetailLog
 from checker.parse.summary import SummaryLog
-from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, rule
+from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, given, rule
 from checker.rules.comparing import at
 from checker.wording import listed, milliseconds, pair, quantity, shown
 from schemas.round import Gate, Round
@@ -25,7 +25,7 @@ def _problem(run: Run, wrong: Disagreement) -> Problem:
     return at(run, wrong.key, text, wrong.stated, wrong.computed)
 
 
-@rule("P131", ERROR, cases={"other": WARNING})
+@rule("P131", ERROR, cases={"other": WARNING}, only={"detail.format": "mllog"})
 def summary_agrees(
     run: PerformanceRun, round: Round, detail: DetailLog, summary: SummaryLog
 ) -> Problems:
@@ -36,8 +36,6 @@ def summary_agrees(
     Fix: put the two logs of one and the same run into the folder.
     Source: LoadGen's log_summary and log_detail; the summary rounds to two decimals.
     """
-    if detail.format == "text":
-        raise NotJudged
     metric = metrics.metric_of(run.result)
     decisive = {keys.VALIDITY, metric.name if metric is not None else keys.VALIDITY}
     others = []
@@ -70,7 +68,7 @@ def summary_agrees(
         )
 
 
-@rule("P132", ERROR)
+@rule("P132", ERROR, only={"detail.format": "mllog"})
 def metric_arithmetic(run: PerformanceRun, round: Round, detail: DetailLog) -> Problems:
     """The published number follows from the run's own counts and times.
 
@@ -79,9 +77,7 @@ def metric_arithmetic(run: PerformanceRun, round: Round, detail: DetailLog) -> P
     Source: LoadGen results.cc: samples / longest latency (Offline), 1e9 / mean latency (SingleStream),
         scheduled queries / schedule length (Server).
     """
-    of_scenario = consistency.BY_SCENARIO.get(run.scenario or "")
-    if detail.format == "text" or of_scenario is None:
-        raise NotJudged
+    of_scenario = given(consistency.BY_SCENARIO.get(run.scenario or ""))
     for wrong in of_scenario(detail):
         yield _problem(run, wrong)
 
@@ -102,7 +98,7 @@ def percentiles_ordered(run: PerformanceRun, round: Round, detail: DetailLog) ->
             yield at(run, key, text, value, f">= {least}")
 
 
-@rule("P134", ERROR)
+@rule("P134", ERROR, only={"detail.format": "mllog"})
 def validity_follows(run: PerformanceRun, round: Round, detail: DetailLog) -> Problems:
     """VALID or INVALID follows from the conditions that LoadGen recorded.
 
@@ -112,10 +108,10 @@ def validity_follows(run: PerformanceRun, round: Round, detail: DetailLog) -> Pr
         the latency constraint are met.
     """
     validity = detail.text(keys.VALIDITY)
-    conditions = consistency.conditions(detail, run.scenario)
-    if validity not in ("VALID", "INVALID") or detail.format == "text":
+    conditions = given(consistency.conditions(detail, run.scenario) or None)
+    if validity not in ("VALID", "INVALID"):
         raise NotJudged
-    if not conditions or None in conditions.values():
+    if None in conditions.values():
         raise NotJudged
     failed = [key for key, met in conditions.items() if not met]
     expected = "INVALID" if failed else "VALID"
@@ -133,16 +129,14 @@ def error_count_agrees(run: PerformanceRun, round: Round, detail: DetailLog) -> 
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen (from 5.0): num_errors.
     """
-    stated = detail.integer(keys.NUM_ERRORS)
-    if stated is None:
-        raise NotJudged
+    stated = given(detail.integer(keys.NUM_ERRORS))
     if stated != detail.error_count:
         count = quantity(detail.error_count, "error record")
         text = f"{keys.NUM_ERRORS} is {quantity(stated)}; the log holds {count}"
         yield at(run, keys.NUM_ERRORS, text, detail.error_count, stated)
 
 
-@rule("P142", ERROR)
+@rule("P142", ERROR, only={"detail.format": "mllog", "scenario": "Offline"})
 def offline_interval(
     run: PerformanceRun, round: Round, detail: DetailLog, lasted: float
 ) -> Problems:
@@ -152,8 +146,6 @@ def offline_interval(
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen loadgen.cc and results.cc; they agree within milliseconds in published logs.
     """
-    if run.scenario != "Offline" or detail.format == "text":
-        raise NotJudged
     for wrong in consistency.offline_interval(detail, lasted):
         yield _problem(run, wrong)
 
@@ -167,9 +159,7 @@ def token_rate_possible(run: PerformanceRun, round: Round, detail: DetailLog) ->
     Source: LoadGen results.cc: both rates share one time. No benchmark's model can produce more than
         163,840 tokens.
     """
-    found = consistency.tokens_per_sample(detail)
-    if found is None:
-        raise NotJudged
+    found = given(consistency.tokens_per_sample(detail))
     key, tokens = found
     if not 1 <= tokens <= _LONGEST_ANSWER:
         text = (
@@ -194,11 +184,10 @@ def tokens_as_in_accuracy(
     # Where the round has no limits on the length, the two runs may differ (low and high effort).
     if "TOKENS_PER_SAMPLE" not in {gate.metric for gate in gates}:
         raise NotJudged
-    found = consistency.tokens_per_sample(detail)
+    found = given(consistency.tokens_per_sample(detail))
     scores = {score.metric: score for score in metrics.accuracy_of(run.result)}
-    score = scores.get("TOKENS_PER_SAMPLE")
-    if found is None or score is None or not score.value or score.passed is False:
-        # A length outside its limits is an accuracy finding.
+    score = given(scores.get("TOKENS_PER_SAMPLE"))
+    if not score.value or score.passed is False:
         raise NotJudged
     expected = score.value
     key, tokens = found
@@ -222,7 +211,7 @@ _NUMBERS = (
 )  # fmt: skip
 
 
-@rule("P160", WARNING)
+@rule("P160", WARNING, only={"detail.format": "mllog"})
 def numbers_unquoted(run: PerformanceRun, round: Round, detail: DetailLog) -> Problems:
     """LoadGen's numbers are numbers in the log, not text.
 
@@ -230,8 +219,6 @@ def numbers_unquoted(run: PerformanceRun, round: Round, detail: DetailLog) -> Pr
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen logging.cc.
     """
-    if detail.format == "text":
-        raise NotJudged
     # Text that is not a number is reported by the rule that needs the number.
     texts = [key for key in _NUMBERS if isinstance(detail.get(key), str)]
     quoted = [key for key in texts if detail.number(key) is not None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from checker import loadgen_keys as keys
 from checker.model import AccuracyRun, PerformanceRun, RangingRun, SharedLogs
 from checker.parse.detail import DetailLog
-from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, Problems, rule
+from checker.rule import ERROR, NOTE, WARNING, Problem, Problems, given, rule
 from checker.rules.comparing import at, is_uncommitted
 from checker.wording import listed, quantity, shown
 from schemas.round import Round
@@ -21,9 +21,7 @@ def loadgen_version(
     Fix: build or install the LoadGen release of the round and run again.
     Source: inference_rules.adoc, "LoadGen": an unaltered, approved revision.
     """
-    versions = round.loadgen.versions
-    if not versions:
-        raise NotJudged
+    versions = given(round.loadgen.versions or None)
     short = ".".join(loadgen_version.split(".")[:2])
     # LoadGen 0.5 prints itself as ".5a1".
     if not {short, loadgen_version} & {*versions, *(f"0{known}" for known in versions)}:

@@ -10,7 +10,7 @@ from checker import metrics
 from checker.early_stopping import minimum_queries
 from checker.model import AccuracyRun, PerformanceRun, RangingRun, Result
 from checker.parse.detail import DetailLog
-from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, rule
+from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, given, rule
 from checker.rules.comparing import at, compare_setting, loadgen_errors
 from checker.wording import quantity, shown
 from schemas.round import Round, Scenario
@@ -168,10 +168,8 @@ def early_stopping_minimum(
     Fix: run longer.
     Source: inference_rules.adoc, "Early stopping": the table of query counts.
     """
-    estimated = _ESTIMATED.get(run.scenario or "")
-    count = detail.integer(keys.QUERY_COUNT)
-    if estimated is None or count is None:
-        raise NotJudged
+    estimated = given(_ESTIMATED.get(run.scenario or ""))
+    count = given(detail.integer(keys.QUERY_COUNT))
     if run.scenario == "SingleStream" and (limits.percentile or 0) > estimated:
         raise NotJudged
     needed = minimum_queries(estimated)
@@ -183,7 +181,12 @@ def early_stopping_minimum(
         yield at(run, keys.QUERY_COUNT, text, count, needed)
 
 
-@rule("P117", ERROR, needs={"most": "limits.target_latency_ns"})
+@rule(
+    "P117",
+    ERROR,
+    needs={"most": "limits.target_latency_ns"},
+    only={"scenario": "Server", "limits.token_latencies": False},
+)
 def latency_within_limit(
     run: PerformanceRun, round: Round, detail: DetailLog, limits: Scenario, most: int
 ) -> Problems:
@@ -193,7 +196,7 @@ def latency_within_limit(
     Fix: lower target_qps and run again.
     Source: inference_rules.adoc, "Benchmarks": server latency constraint at the 99th percentile.
     """
-    if not most or limits.token_latencies or run.scenario != "Server":
+    if not most:
         raise NotJudged
     percent = (limits.percentile or 0.99) * 100
     yield from compare_setting(
@@ -303,9 +306,7 @@ def metric_sound(result: Result, round: Round) -> Problems:
     if (run is None or not run.detail) and (endpoints is None or endpoints.summary is None):
         # The missing document or log is a finding of its own.
         raise NotJudged
-    rules = metrics.scenario_rules(result, result.scenario)
-    if rules is None:
-        raise NotJudged
+    rules = given(metrics.scenario_rules(result, result.scenario))
     path = run.detail_path if run is not None else None
     if endpoints is not None and endpoints.summary is not None:
         path = endpoints.summary.path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from checker import loadgen_keys as keys
 from checker.model import PerformanceRun, PoweredRun
 from checker.parse.detail import DetailLog
-from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, Problems, rule
+from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, Problems, given, rule
 from checker.rules.comparing import at, compare_setting, seed_problems
 from checker.wording import listed, quantity, shown
 from schemas.round import Benchmark, Round
@@ -98,7 +98,7 @@ def samples_per_query(
     yield from compare_setting(run, detail, keys.SAMPLES_PER_QUERY, exactly=wanted, unit="sample")
 
 
-@rule("P116", ERROR, needs={"most": "limits.target_latency_ns"})
+@rule("P116", ERROR, needs={"most": "limits.target_latency_ns"}, only={"scenario": "Server"})
 def target_latency_setting(
     run: PerformanceRun, round: Round, detail: DetailLog, most: int
 ) -> Problems:
@@ -108,8 +108,6 @@ def target_latency_setting(
     Fix: remove target_latency from user.conf (the official configuration sets it) and run again.
     Source: inference_rules.adoc, "Benchmarks": server latency constraint.
     """
-    if run.scenario != "Server":
-        raise NotJudged
     yield from compare_setting(run, detail, keys.TARGET_LATENCY, most=most, unit="ms", scale=1e6)
 
 
@@ -165,8 +163,8 @@ def target_percentile(
     Fix: remove target_latency_percentile from user.conf and run again.
     Source: inference_rules.adoc, "Scenarios": tail latency percentile.
     """
-    found = detail.number(keys.TARGET_PERCENTILE)
-    if run.scenario == "Offline" or found is None:
+    found = given(detail.number(keys.TARGET_PERCENTILE))
+    if run.scenario == "Offline":
         raise NotJudged
     if found < least - 1e-6:
         text = f"{keys.TARGET_PERCENTILE} is {quantity(found)}; expected at least {quantity(least)}"
@@ -232,7 +230,7 @@ def whole_dataset_in_qsl(
         yield at(run, keys.QSL_TOTAL_COUNT, text, found, size)
 
 
-@rule("P136", ERROR)
+@rule("P136", ERROR, only={"detail.format": "mllog"})
 def seeds_as_requested(run: PerformanceRun, round: Round, detail: DetailLog) -> Problems:
     """The effective seeds are those that were requested.
 
@@ -240,9 +238,6 @@ def seeds_as_requested(run: PerformanceRun, round: Round, detail: DetailLog) -> 
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen test_settings_internal.cc.
     """
-    if detail.format == "text":
-        # The plain text of v0.5 and v0.7 does not hold both.
-        raise NotJudged
     for name in keys.SEEDS:
         key = keys.effective(name)
         asked, used = detail.integer(keys.requested(name)), detail.integer(key)
