@@ -128,7 +128,7 @@ class Cache:
         return {}
 
     def write(self, name: str, entries: dict[str, _Entry]) -> None:
-        """Replace one file. That it cannot be written is no fault of the check."""
+        """Replace one file. That it cannot be written is not the check's fault."""
         data = msgspec.msgpack.encode(_Shard(entries))
         data = hashlib.blake2b(data, digest_size=_DIGEST).digest() + data
         if len(data) > MAX_FILE_BYTES:

@@ -17,7 +17,7 @@ _SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
 
 
 class Detected(msgspec.Struct, frozen=True):
-    """A round's name and why, in words. ``sure`` is False when nothing in the tree told."""
+    """A round's name and why, in words. ``sure`` is False when nothing in the tree shows it."""
 
     name: str
     reason: str
@@ -37,7 +37,7 @@ def _detail_logs(listing: Folder) -> list[File]:
 
 
 def detect_round(listing: Folder, above: tuple[str, ...] = ()) -> Detected:
-    """The round a tree was made for. ``above``: names of the folders it stands in.
+    """The round a tree was made for. ``above``: names of the folders it is in.
 
     Never raises for what the tree holds: where looking at it fails, the newest round is assumed.
     """
@@ -54,7 +54,7 @@ def detect_round(listing: Folder, above: tuple[str, ...] = ()) -> Detected:
 def _detect(listing: Folder, above: tuple[str, ...]) -> Detected:
     """By seeds, version or layout.
 
-    Seeds decide; rounds that share seeds are told apart by LoadGen's version and by the names
+    Seeds decide; rounds that share seeds are distinguished by LoadGen's version and by the names
     of benchmark folders (the demo round borrows the seeds of the newest LoadGen).
     """
     marks = round_marks()
@@ -123,4 +123,6 @@ def _detect(listing: Folder, above: tuple[str, ...]) -> Detected:
         return Detected(older[-1], "folders code/ and measurements/", sure=False)
     if "measurements.json" in names and "src" in folders:
         return Detected(newest, "folder src/ and files measurements.json", sure=False)
-    return Detected(newest, "nothing in the tree tells; the newest round is assumed", sure=False)
+    return Detected(
+        newest, "nothing in the tree shows the round; the newest is assumed", sure=False
+    )

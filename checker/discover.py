@@ -75,7 +75,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def locate(root: Path, listing: Folder) -> Place:
-    """What TREE is, from what it holds and from the names of the folders it stands in."""
+    """What TREE is, from what it contains and from the names of the folders it is in."""
     whole = root.resolve() if ".." in root.parts else root.absolute()
     names = [part for part in whole.parts if part not in ("/", os.sep)]
     lower = {name.lower() for name in listing.folders}

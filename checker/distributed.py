@@ -136,7 +136,7 @@ def _guarded(
 
 
 class DaskExecutor(Executor):
-    """Dask's own executor; what it fails with is told apart, and nothing waits for ever.
+    """Dask's own executor; what it fails with is distinguished, and nothing waits for ever.
 
     Attributes:
         threads: units that the cluster could do at a time when it was asked.

@@ -39,7 +39,7 @@ def _passes(total: int, over: int, percentile: float, confidence: float) -> bool
     """Whether ``over`` of ``total`` queries over the latency are few enough.
 
     The terms of the binomial sum fall off from the last one down wherever the answer is not plain,
-    so the sum is cut when they no longer count. Beyond `_SUMMED` the normal distribution stands in
+    so the sum is cut when they no longer count. Beyond `_SUMMED` the normal distribution replaces it
     for it: the sum would have millions of terms, and the two no longer differ.
     """
     if over < 0:

@@ -52,7 +52,7 @@ def check(
     """Check one tree (a folder or an archive) and return everything that was found.
 
     Raises FileNotFoundError when there is no such tree and UnknownRule, UnknownRound, BadWaivers or
-    BadArchive for what was asked for; never for what the tree holds.
+    BadArchive for the request; never for what the tree contains.
     """
     return audit([root], options, version=version, executor=executor, progress=progress)
 

@@ -295,7 +295,7 @@ def _near(folder: Folder, place: str) -> File | None:
 
 
 def _load_endpoints(result: Result, round: Round) -> None:
-    """Read an endpoints result: the round has them, and no LoadGen log lies in the folder."""
+    """Read an endpoints result: the round has them, and the folder has no LoadGen log."""
     places = round.layout.endpoints
     if not places:
         return

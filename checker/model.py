@@ -1,6 +1,6 @@
 """A submission as rules see it: parsed, joined with its round's data, never judged.
 
-Every class has ``path`` (where it stands, relative to the tree), ``division`` and ``subject``.
+Every class has ``path`` (where it is, relative to the tree), ``division`` and ``subject``.
 """
 
 from __future__ import annotations
@@ -627,7 +627,7 @@ class Result(msgspec.Struct, eq=False):
 
 
 class Fingerprint(msgspec.Struct, frozen=True):
-    """What tells one performance run's log from every other: size, date, process, latencies, counts."""
+    """What distinguishes one performance run's log from every other: size, date, process, latencies, counts."""
 
     path: str
     subject: Subject

@@ -1,7 +1,7 @@
 """Reports: a check's data rendered for terminals, browsers, spreadsheets and CI systems.
 
-``render(report, format)`` is the whole of it; ``diff`` compares two reports. Nothing here judges
-anything: what is shown is what the report says. Only the module of the format asked for is
+``render(report, format)`` is all of it; ``diff`` compares two reports. Nothing here judges
+anything: what is shown is what the report says. Only the module of the format is
 loaded, so that ``import reports`` costs nothing.
 """
 

@@ -268,7 +268,7 @@ def _change_text(change: Change) -> str:
 
 
 def _gain(change: Change) -> float:
-    """How much better a performance metric became; 0 where that cannot be told."""
+    """How much better a performance metric became; 0 where that cannot be computed."""
     if change.relative is None or not change.what.startswith("metric ("):
         return 0.0
     latency = figures.latency_unit(change.what.removeprefix("metric ("))

@@ -75,7 +75,7 @@ def _systems(members: Sequence[Row]) -> dict[System, list[Row]]:
 
 
 def _built(members: Sequence[Row]) -> tuple[object, ...]:
-    """What a system is made of. One without accelerators is told by its processor."""
+    """What a system is made of. One without accelerators is known by its processor."""
     first = members[0]
     return first.accelerators, first.accelerator or first.processor, first.nodes
 

@@ -44,7 +44,7 @@ def render(report: Report, *, repository: str | None = None) -> str:
 
     ``repository`` is the address below which the tree's files are, for example
     ``https://github.com/mlcommons/inference_results_v5.1/blob/main``: each finding and result then
-    links to its file. Raises ReportError where it is no such address.
+    links to its file. Raises ReportError where it is not an address of that form.
     """
     from markupsafe import Markup
 

@@ -84,7 +84,7 @@ def write(
 ) -> None:
     """Write the report to ``stream``, with colour and width as the stream allows.
 
-    A stream that is no terminal gets plain text 100 columns wide; ``NO_COLOR`` is obeyed; a
+    A stream that is not a terminal gets plain text 100 columns wide; ``NO_COLOR`` is obeyed; a
     stream that cannot encode a character gets its escape.
     """
     is_terminal = stream.isatty()

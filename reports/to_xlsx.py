@@ -288,7 +288,7 @@ def _sheets(report: Report) -> list[_Sheet]:
         if result.status != "valid" or result.metric is None:
             continue
         wanted += 1
-        # A sheet's name must not come from a submission: what is no division is gathered apart.
+        # A sheet's name must not come from a submission: what is not a division is gathered apart.
         division = result.division if result.division in _DIVISIONS else "other"
         categories = _categories(result)
         placed += bool(categories)

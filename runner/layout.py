@@ -96,7 +96,7 @@ def places(
         implementation: what executes the model, in a folder and file name (v5.1 has it in both).
 
     Raises:
-        SettingsError: no such division, or a name that is no folder name.
+        SettingsError: no such division, or a name that is not a folder name.
     """
     if division not in DIVISIONS or division not in round.divisions:
         known = [name for name in DIVISIONS if name in round.divisions]

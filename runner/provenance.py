@@ -132,7 +132,7 @@ def _types(graph: Any, tensors: dict[str, Any], makers: dict[str, Any]) -> Itera
 
 
 def _stored(name: str, tensors: dict[str, Any], makers: dict[str, Any]) -> str | None:
-    """Type name of the weight behind this input; None where it is no weight."""
+    """Type name of the weight behind this input; None where it is not a weight."""
     from onnx import TensorProto
 
     quantized: str | None = None

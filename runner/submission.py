@@ -216,7 +216,7 @@ TRACES = (TIMELINE, ENERGY, "onnxruntime_profile*.json")
 
 
 def _keep_traces(run: Path, folder: Path) -> None:
-    """Put what is no part of a submission beside the tree, in place of an older run's."""
+    """Put what is not part of a submission beside the tree, in place of an older run's."""
     shutil.rmtree(folder, ignore_errors=True)
     for path in sorted(path for pattern in TRACES for path in run.glob(pattern)):
         folder.mkdir(parents=True, exist_ok=True)

@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
     write(text if isinstance(text, str) else text.decode())
     title = load_round("demo").title
     write(
-        f"\n{title}: this is no MLPerf result.\nSubmission tree: {tree}\nJSON report:     {out / 'report.json'}\n"
+        f"\n{title}: this is not an official MLPerf result.\nSubmission tree: {tree}\nJSON report:     {out / 'report.json'}\n"
         f"HTML report:     {(out / 'report.html').resolve()}\nTook {time.monotonic() - began:.0f} s.\n"
     )
     if any(o.status != "valid" for o in outcomes):

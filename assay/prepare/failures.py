@@ -1,4 +1,4 @@
-"""Results that fail: left out with the reason, or moved to the open division when that is asked for."""
+"""Results that fail: left out with the reason, or moved to the open division on request."""
 
 from __future__ import annotations
 

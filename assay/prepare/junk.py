@@ -44,7 +44,7 @@ def take_out(draft: Draft) -> None:
 
 
 def _submitted(entry: Entry) -> bool:
-    """Whether it lies where the rules name every file; what is code may have hidden files."""
+    """Whether it is where the rules name every file; what is code may have hidden files."""
     return any(part.lower() in _SUBMITTED for part in entry.parts[:4])
 
 

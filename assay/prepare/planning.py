@@ -65,7 +65,7 @@ def drafted(tree: Path, listing: Folder, wishes: Wishes) -> Draft:
     if "names" not in wishes.skip:
         names.spell(draft)
         if "junk" not in wishes.skip:
-            junk.take_out(draft)  # what lies in documentation may have lain in docs
+            junk.take_out(draft)  # what is in documentation may have been in docs
     conflicts.settle(draft)
     if "layout" not in wishes.skip:
         layouts.convert(draft)
@@ -87,7 +87,7 @@ def drafted(tree: Path, listing: Folder, wishes: Wishes) -> Draft:
 
 
 def _prefix(tree: Path, listing: Folder, wishes: Wishes) -> str:
-    """The folders of a submission that TREE, being a part of one, lies in: as wished, or by the names
+    """The folders of a submission that TREE, being a part of one, is in: as wished, or by the names
     of its parent folders."""
     place = locate(tree, listing)
     lower = {name.lower() for name in listing.folders}

@@ -54,7 +54,7 @@ class Place:
 
 
 def places(draft: Draft) -> dict[str, Place]:
-    """Every result of a draft by its key; what lies beside the results belongs to the result of its
+    """Every result of a draft by its key; what is beside the results belongs to the result of its
     name, in any case."""
     found: dict[str, Place] = {}
     lower: dict[tuple[str, ...], Place] = {}

@@ -120,7 +120,7 @@ def score_log(
         queries += 1
         if len(data) % width:
             problems.add(
-                "pair-size", f"{len(data)} bytes are no whole number of pairs", index=index
+                "pair-size", f"{len(data)} bytes are not a whole number of pairs", index=index
             )
         values = np.frombuffer(data, "<f4", len(data) // width * (width // 4))
         if targets is None:

@@ -23,7 +23,7 @@ from checker.accuracy.score import LogScore
 Tokenize = Literal["auto", "none", "13a"]
 
 MAX_SENTENCE = 1 << 16
-"""Bytes of one answer that are read; a longer one is cut, and told."""
+"""Bytes of one answer that are read; a longer one is cut, and reported."""
 
 _MARKS = ("&quot;", "&apos;", "&amp;", "&#91;", "&#93;", "@-@")
 _ENDS = (" .", " ?", " !", " ;", " ...")
@@ -31,7 +31,7 @@ _ENDS = (" .", " ?", " !", " ;", " ...")
 
 @dataclass(frozen=True, slots=True)
 class BleuScore(LogScore):
-    """Corpus BLEU (0 to 100), sentences scored, and how words were told apart."""
+    """Corpus BLEU (0 to 100), sentences scored, and how words were separated."""
 
     bleu: float
     sentences: int
@@ -110,7 +110,7 @@ def score_log(
     """Corpus BLEU of an accuracy log; ``references[qsl_idx]`` is the sentence's translation.
 
     Sentences without a record are ``missing`` and not scored. Raises ``AccuracyError`` when the
-    log is no file, holds no sentence, there are no references, or sacrebleu is missing.
+    log is not a file, holds no sentence, there are no references, or sacrebleu is missing.
     """
     if not references:
         raise AccuracyError("no reference sentences")
@@ -129,7 +129,7 @@ def score_log(
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError:
-            problems.add("not-utf-8", "an answer is no UTF-8 text", index=record.qsl_idx)
+            problems.add("not-utf-8", "an answer is not UTF-8 text", index=record.qsl_idx)
             text = data.decode("utf-8", errors="replace")
         if "@@ " in text:
             problems.add("bpe", "an answer still has BPE marks (@@)", index=record.qsl_idx)

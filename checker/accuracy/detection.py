@@ -199,7 +199,7 @@ def read_detections(samples: SampleReader, problems: Problems) -> Detections:
         if len(data) % 28:
             problems.add(
                 "box-size",
-                f"{len(data)} bytes are no whole number of boxes of 28 bytes; the rest is dropped",
+                f"{len(data)} bytes are not a whole number of boxes of 28 bytes; the rest is dropped",
                 index=index,
             )
         count = len(data) // 28

@@ -48,7 +48,7 @@ def evaluate(
     - ``bleu``: sentences; reference sentences. ``tokenize`` as in ``bleu.score_texts``.
 
     ``reference`` is the FP32 model's score in the score's unit (percent; BLEU points), ``factor``
-    the benchmark's share of it. A reference in another unit cannot be told from a very low one, so
+    the benchmark's share of it. A reference in another unit cannot be distinguished from a very low one, so
     one of 1 or less (a fraction) or above 100 is refused. Raises ``AccuracyError`` for it, and when
     the data do not fit the metric.
     """

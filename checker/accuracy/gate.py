@@ -25,7 +25,7 @@ class Gate:
         return None if self.reference is None else self.reference * self.factor
 
     def verdict(self, score: float) -> Verdict:
-        """Hold a score against the gate; a score that is no number does not pass."""
+        """Hold a score against the gate; a score that is not a number does not pass."""
         target = self.target
         valid = math.isfinite(score)
         margin: float | None = None
@@ -41,7 +41,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the gate said: ``margin`` is how far inside the nearest bound the score lies.
+    """What the gate said: ``margin`` is how far inside the nearest bound the score is.
 
     A negative margin is how much is lacking; None where there is no bound.
     """

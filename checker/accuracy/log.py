@@ -8,7 +8,7 @@ A log is a JSON array with one record a sample::
 and later add ``token_data`` (hex) and ``token_count``. Logs reach many GB and a single record
 tens of MB, so nothing here holds more than one record and one chunk. Footers are often missing,
 and published logs keep only their first and last 4096 bytes around ``\\n\\n...\\n\\n``; both are
-told, neither stops the reader. Any bytes at all can be read: what is not a record becomes a
+reported, neither stops the reader. Any bytes at all can be read: what is not a record becomes a
 ``Problem``.
 
 Source: LoadGen's AsyncLog (records as written), the published truncation of MLPerf Inference
@@ -84,7 +84,7 @@ class LogReader:
     """Iterates the records of one accuracy log; knows afterwards what it met.
 
     Use once. After the last record: ``problems``, ``truncated``, ``records`` (how many were
-    read), ``size`` (bytes read) and, when asked for, ``sha256`` (hex digest of the whole file).
+    read), ``size`` (bytes read) and, on request, ``sha256`` (hex digest of the whole file).
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class LogReader:
 
     @property
     def sha256(self) -> str | None:
-        """Hex SHA-256 of the bytes read (of the whole file once iterated), if asked for."""
+        """Hex SHA-256 of the bytes read (of the whole file once iterated), on request."""
         return self._hash.hexdigest() if self._hash else None
 
     def close(self) -> None:
@@ -502,7 +502,7 @@ def read_samples(
     sha256: bool = False,
     max_record: int = MAX_RECORD,
 ) -> SampleReader:
-    """Read an accuracy log as a set of samples: each index once, repeats and holes told.
+    """Read an accuracy log as a set of samples: each index once, repeats and holes reported.
 
     ``expected`` is the size of the data set. Raises as ``read_log`` does.
     """

@@ -227,7 +227,7 @@ def letter_of(text: str, last: str) -> str | None:
 
 
 def boxed_of(text: str) -> str | None:
-    """What stands in the last ``\\boxed{…}``."""
+    """What is in the last ``\\boxed{…}``."""
     start = text.rfind("\\boxed{")
     depth = 0
     for at in range(start + 6, len(text)) if start >= 0 else ():

@@ -221,7 +221,7 @@ def _table(data: Path | None, what: str, name: str = "", **parts: str) -> Path:
 
 
 def _decoding(file: Path, *, special: bool = False) -> dict[str, Any]:
-    """The option `decode`, where a tokenizer lies beside the data or in the folder above."""
+    """The option `decode`, where a tokenizer is beside the data or in the folder above."""
     for folder in (file.parent, file.parent.parent):
         if (folder / TOKENIZER).is_file():
             return {"decode": open_decoder(folder / TOKENIZER, special=special)}

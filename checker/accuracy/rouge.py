@@ -117,7 +117,7 @@ def score_log(
     sha256: bool = False,
     progress: Progress | None = None,
 ) -> RougeScore:
-    """ROUGE of an accuracy log; ``references[qsl_idx]`` is the text asked for.
+    """ROUGE of an accuracy log; ``references[qsl_idx]`` is the expected text.
 
     With ``decode`` records are token ids, without it UTF-8 text. Raises ``AccuracyError`` when
     the log is not a file or holds no answer, or rouge-score is missing.
@@ -138,7 +138,7 @@ def score_log(
             try:
                 texts.append(raw[index].decode("utf-8"))
             except UnicodeDecodeError:
-                problems.add("not-utf-8", "an answer is no UTF-8 text: token ids?", index=index)
+                problems.add("not-utf-8", "an answer is not UTF-8 text: token ids?", index=index)
                 texts.append(raw[index].decode("utf-8", "replace"))
     else:
         dtype = token_width([raw[index] for index in order[:1000]])

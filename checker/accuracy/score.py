@@ -15,7 +15,7 @@ class LogScore(ABC):
     """A score, and what its log was like.
 
     ``missing`` samples of the ground truth have no record and are not in the score; ``truncated``:
-    the log's middle was cut out; ``sha256`` is the log's hash where it was asked for; ``problems``
+    the log's middle was cut out; ``sha256`` is the log's hash where it was computed; ``problems``
     is what was irregular. A score of predictions that come from no log has the defaults.
     """
 

@@ -87,7 +87,7 @@ class Question:
 class Feature:
     """One window of a question as the model saw it.
 
-    ``offsets`` has shape (tokens, 2), -1 where a token is not of the context; ``usable`` tells
+    ``offsets`` has shape (tokens, 2), -1 where a token is not of the context; ``usable`` says
     where a span may begin.
     """
 
@@ -227,7 +227,7 @@ def score_log(
             try:
                 answers[questions[index].id] = data[:MAX_TEXT].decode("utf-8")
             except UnicodeDecodeError:
-                problems.add("not-utf-8", "an answer is no UTF-8 text", index=index)
+                problems.add("not-utf-8", "an answer is not UTF-8 text", index=index)
                 answers[questions[index].id] = data[:MAX_TEXT].decode("utf-8", "replace")
             continue
         feature = features[index]

@@ -104,7 +104,7 @@ def _csv(file: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def token_ids(value: object) -> list[int] | None:
-    """A cell as token ids; None where it is no list of them."""
+    """A cell as token ids; None where it is not a list of them."""
     if isinstance(value, str) and value.startswith("["):
         try:
             value = json.loads(value)

@@ -211,7 +211,7 @@ def decode_labels(
     ``raw`` has shape (records, 8): the first bytes of each record, zero-filled; ``widths`` the
     records' lengths in bytes; ``highest`` the highest true label. The format that makes most
     records of one width a class number in [-1, max(highest + 1, 1000)] is taken; returned are
-    the labels as float64 (NaN where a record is no label) and the format's name.
+    the labels as float64 (NaN where a record is not a label) and the format's name.
     """
     problems = problems if problems is not None else Problems()
     answers = np.full(len(raw), np.nan)

@@ -1,7 +1,7 @@
 """Truncate accuracy logs as rounds publish them: plan first, keep every original.
 
 A published log keeps its first and last 4096 bytes around ``\\n\\n...\\n\\n``; the SHA-256 of the
-whole log stands as ``hash=…`` in accuracy.txt of the same folder. Nothing is truncated before
+whole log is kept as ``hash=…`` in accuracy.txt of the same folder. Nothing is truncated before
 its copy in the backup has been read back and has the same hash; nothing is truncated or hashed
 twice; no link is followed. Files are streamed: the memory needed does not grow with the logs.
 
@@ -102,7 +102,7 @@ def plan(tree: Path | str | Iterable[Path | str], *, limit: int = LIMIT) -> list
 
     ``tree`` is a submission tree or several result folders. Logs in folders called ``accuracy``
     are considered (results and compliance tests of every division, but those in `WHOLE`), sorted by path; links to
-    files or folders are never followed. Raises ``AccuracyError`` when a path is no folder.
+    files or folders are never followed. Raises ``AccuracyError`` when a path is not a folder.
     """
     limit = max(limit, 2 * KEPT + len(MARK))
     roots = [tree] if isinstance(tree, (str, Path)) else list(tree)
@@ -176,7 +176,7 @@ def apply(
 
     A log that changed since the plan, whose stated hash is another, or whose copy cannot be
     verified is left as it is, and its outcome says so. Running it twice does nothing the second
-    time. ``progress`` counts bytes of logs. Raises ``AccuracyError`` when the backup lies inside
+    time. ``progress`` counts bytes of logs. Raises ``AccuracyError`` when the backup is inside
     a tree that is truncated.
     """
     kept = Path(backup).resolve()

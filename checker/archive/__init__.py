@@ -24,7 +24,7 @@ _LOCK = "in-use"
 def opened(where: Path, limits: Limits | None = None) -> Iterator[tuple[Path, list[Finding]]]:
     """The folder to check: ``where`` itself, or the archive's content in a temporary folder.
 
-    Raises BadArchive for a file that is no archive or is not whole, and MachineFault where there is
+    Raises BadArchive for a file that is not an archive or is not whole, and MachineFault where there is
     no room for it. Members that would leave the tree, devices, members that come twice and the like
     are findings.
     """
@@ -38,7 +38,7 @@ def opened(where: Path, limits: Limits | None = None) -> Iterator[tuple[Path, li
     from checker.archive.zip import unzip
 
     with _temporary() as name:
-        # What stands at the archive's top is named after the archive, as its folder would be.
+        # What is at the archive's top is named after the archive, as its folder would be.
         target = name / _stem(where.name)
         target.mkdir()
         folder = Folder(target)

@@ -231,7 +231,7 @@ class Folder:
 
 
 def _leaves(path: str, target: str, hard: bool) -> bool:
-    """Whether a link's target, read as text, lies outside the tree."""
+    """Whether a link's target, read as text, is outside the tree."""
     depth = 0 if hard else path.count("/")
     for part in target.split("/"):
         if part == "..":

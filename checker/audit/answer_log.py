@@ -111,7 +111,7 @@ def _blocks(stream: BinaryIO | FileIO, size: int) -> Iterator[bytes]:
             break
         size -= len(new)
         block = kept + new
-        # The mark of a cut-out middle must not be split either: it stands near no brace's start.
+        # The mark of a cut-out middle must not be split either: it is not near the start of a brace.
         border = len(block) if size <= 0 else block.rfind(b"{")
         if border < 0:
             border = max(len(block) - _OVERLAP, 0)

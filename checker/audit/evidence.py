@@ -57,7 +57,7 @@ def note(key: str, value: Any, line: int | None = None) -> None:
 
 
 class Look:
-    """A detail log read through for one rule: every value that was asked for becomes evidence."""
+    """A detail log read through for one rule: every value that was read becomes evidence."""
 
     def __init__(self, detail: DetailLog) -> None:
         self.detail = detail

@@ -1,6 +1,6 @@
 """Audit of one or several trees: each is checked by itself, then all runs are compared.
 
-Paths of several trees are told apart by a first part, the tree's name; one tree's stay as they are.
+Paths of several trees are distinguished by a first part, the tree's name; one tree's stay as they are.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TARGETS = (RunTrace, ResultTrace, CopiedRuns)
 
 
 class Examined(msgspec.Struct):
-    """One tree, judged by itself: what `audit` joins. ``label`` tells several trees apart."""
+    """One tree, judged by itself: what `audit` joins. ``label`` distinguishes several trees."""
 
     round: Round
     detected_from: str

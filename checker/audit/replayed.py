@@ -58,7 +58,7 @@ class Indices(Sequence[int]):
 
     @cached_property
     def digest(self) -> bytes:
-        """What tells this set from others."""
+        """What distinguishes this set from others."""
         return hashlib.blake2b(self.array.tobytes(), digest_size=16).digest()
 
     def __len__(self) -> int:

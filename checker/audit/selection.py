@@ -40,7 +40,7 @@ _NEAR = 0.10
 
 
 class Draw(msgspec.Struct, frozen=True):
-    """One stage: the sorted candidates, the digest, the place it points to, what stands there."""
+    """One stage: the sorted candidates, the digest, the place it points to, what is there."""
 
     stage: str
     candidates: list[str]

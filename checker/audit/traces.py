@@ -135,7 +135,7 @@ class Named(msgspec.Struct, frozen=True):
 class ResultTrace(msgspec.Struct):
     """One result: ``path`` is its folder's.
 
-    metric, unit: the published number; key, line: where it stands in ``detail_path``; rates: other
+    metric, unit: the published number; key, line: where it is in ``detail_path``; rates: other
     numbers of the performance run by key; accelerator, accelerators: of the whole system;
     description: digest of the system description without submitter, division and status.
     tokens: output tokens per sample of the performance run. answers: every accuracy log. named:

@@ -29,7 +29,7 @@ class Comparison(msgspec.Struct):
 
     reference_records, test_records: records read from each log; reference_duplicates: records of
     the accuracy run for a sample that already had one; reference_contradictions: those of them
-    with another answer, for the samples the test asked for; duplicates and contradictions: the
+    with another answer, for the samples of the test; duplicates and contradictions: the
     same inside the test's log; compared: test records whose sample the accuracy log still shows;
     mismatched: those of them with another answer; missing: test records whose sample the accuracy
     log does not have (0 while that log is cut: then nobody knows); samples: the first mismatched
@@ -90,7 +90,7 @@ def verify_accuracy(
 ) -> Comparison:
     """Compare the answers of a test's performance run with those of the accuracy run (TEST01).
 
-    Raises ``AccuracyError`` when one of the paths is no regular file, ``OSError`` when it cannot
+    Raises ``AccuracyError`` when one of the paths is not a regular file, ``OSError`` when it cannot
     be read.
     """
     return _compare(main_accuracy_log, test_accuracy_log, None, progress)

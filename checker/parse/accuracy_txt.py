@@ -231,7 +231,7 @@ class _Metric(msgspec.Struct, frozen=True):
     words: tuple[str, ...]
 
     def search(self, line: str) -> re.Match[str] | None:
-        """Where the metric's value stands in a line."""
+        """Where the metric's value is in a line."""
         # A check sees few of a round's benchmarks: each pattern is compiled when a word is found.
         return _regex(self.pattern).search(line) if any(w in line for w in self.words) else None
 

@@ -32,7 +32,7 @@ NULL = msgspec.Raw(b"null")
 
 
 class Entry(msgspec.Struct, gc=False):
-    """One record of a detail log: LoadGen's JSON object, and where it stands.
+    """One record of a detail log: LoadGen's JSON object, and where it is.
 
     line is 1-based; time_ms is LoadGen's own clock, milliseconds since the log began. A long list
     stays ``raw``, with ``decoded`` UNSET, until a rule asks for it. (The two fields that are not in
@@ -210,7 +210,7 @@ class DetailLog(msgspec.Struct):
     def length(self, key: str) -> int | None:
         """The length of the last value, which is not decoded for it where it was counted before.
 
-        None when it is no list.
+        None when it is not a list.
         """
         entry = self.entry(key)
         if entry is None:
@@ -220,7 +220,7 @@ class DetailLog(msgspec.Struct):
         return len(entry.value) if isinstance(entry.value, list) else None
 
     def text(self, key: str) -> str | None:
-        """The last value as text, None when it is no string."""
+        """The last value as text, None when it is not a string."""
         value = self.get(key)
         if isinstance(value, str):
             return value
@@ -242,7 +242,7 @@ class DetailLog(msgspec.Struct):
         return None
 
     def refuse(self, key: str, expected: str) -> None:
-        """A record that was asked for and whose value cannot be used is a fault, never just absent."""
+        """A record that is needed and whose value cannot be used is a fault, never just absent."""
         found = self.entries.get(key)
         if not found or key in self.unusable:
             return

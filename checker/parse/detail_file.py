@@ -72,7 +72,7 @@ _PLAIN_VALUES = ("effective_", "requested_", "result_", "generated_")
 
 def _refuse_structures(log: DetailLog) -> None:
     """A setting or a result that is null, a list or an object is a Fault, whoever asks for it; so is
-    a loaded set that is no list."""
+    a loaded set that is not a list."""
     for key, value in log.last.items():
         if key.startswith(_PLAIN_VALUES):
             if value is UNSET:
@@ -94,7 +94,7 @@ def _read_whole(log: DetailLog, data: bytes) -> bool:
     """Decode a sound MLLOG file in one call; False (nothing kept) when any line is odd.
 
     Nine tenths of a log's bytes are sample indices (``loaded_qsl_set``) that few rules look at:
-    they are cut out unread and decoded when asked for.
+    they are cut out unread and decoded on demand.
     """
     if not data.startswith(MARKER):
         return False

@@ -46,7 +46,7 @@ class Endpoints(msgspec.Struct):
         return _dig(self.summary.value if self.summary is not None else None, keys)
 
     def number(self, *keys: str) -> float | None:
-        """A finite or infinite number of result_summary.json; None when it is no number."""
+        """A finite or infinite number of result_summary.json; None when it is not a number."""
         return as_number(self.measured(*keys))
 
     def percentile(self, quantity: str, percent: float, *, early: bool = False) -> float | None:

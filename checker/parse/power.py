@@ -36,7 +36,7 @@ _MAX_HASHED = 64 * 1024 * 1024
 
 
 def seconds_of(stamp: str) -> float | None:
-    """``MM-DD-YYYY hh:mm:ss.mmm`` as seconds since 1970 UTC; None when it is no such time."""
+    """``MM-DD-YYYY hh:mm:ss.mmm`` as seconds since 1970 UTC; None when it is not a time of that form."""
     stamp = stamp.strip()
     minute = _minute(stamp[:17])
     found = _SECOND.match(stamp, 17)
@@ -159,7 +159,7 @@ _MAX_CHANNELS = 64
 class _Layout(msgspec.Struct, frozen=True):
     """Where the fields of a sample stand in its line: every line of a file has the same.
 
-    names: (position, word) of every word that is no value; columns: (channel, quantity, position
+    names: (position, word) of every word that is not a value; columns: (channel, quantity, position
     of its value), channel "" for the totals.
     """
 
@@ -211,7 +211,7 @@ def _layout(fields: list[str]) -> _Layout:
 
 
 def read_samples(file: File) -> SampleLog:
-    """Read spl.txt. Never raises; a line that is no sample is a Fault (blank lines are not).
+    """Read spl.txt. Never raises; a line that is not a sample is a Fault (blank lines are not).
 
     A line is ``Time,T,Watts,W,Volts,V,Amps,A,PF,P,Mark,M`` and, of a meter with several channels
     or of several analysers, ``Ch1,Watts,…`` once for each. The first Watts are the total.

@@ -36,7 +36,7 @@ class Fault(msgspec.Struct, frozen=True):
     """Something in a file that could not be read.
 
     kind: ``missing``, ``unreadable``, ``too-large``, ``encoding``, ``nul``, ``syntax``, ``empty``,
-    ``unusable`` (a value that was asked for; ``pointer`` is its name).
+    ``unusable`` (a value that is needed; ``pointer`` is its name).
     """
 
     path: str

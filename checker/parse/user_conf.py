@@ -55,7 +55,7 @@ class Conf(msgspec.Struct):
 
 
 def parse_conf(text: str, path: str = "user.conf") -> Conf:
-    """The settings of a conf file's text. Never raises; what is no setting is in ``odd_lines``."""
+    """The settings of a conf file's text. Never raises; what is not a setting is in ``odd_lines``."""
     settings, odd = _parse(text)
     return Conf(path, list(settings), [], list(odd), not text.strip())
 

@@ -59,7 +59,7 @@ Outcome = Agreement | Disagreement | NotReplayed
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """What a loaded set tells about the LoadGen build: the library, and how much it shuffles."""
+    """What a loaded set shows about the LoadGen build: the library, and how much it shuffles."""
 
     library: Library
     shuffled: int

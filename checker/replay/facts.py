@@ -79,7 +79,7 @@ class MissingFact(ValueError):
 class RunFacts:
     """The settings in effect during one run, in LoadGen's own units.
 
-    ``scenario`` is SingleStream, MultiStream, Server or Offline; ``accuracy`` tells AccuracyOnly
+    ``scenario`` is SingleStream, MultiStream, Server or Offline; ``accuracy`` distinguishes AccuracyOnly
     from PerformanceOnly. ``target_qps`` is in queries per second as the log gives it, that is, with
     six digits; SingleStream and MultiStream derive it from ``expected_latency_ns``, which is None
     in the other scenarios. ``permutation`` is equal-issue mode (sample_concatenate_permutation),

@@ -90,7 +90,7 @@ class Stream:
     def __init__(self, seed: int) -> None:
         self.seed = seed & 0xFFFFFFFF
         self.place = 0
-        # What lies beyond the shared outputs: a generator of this stream's own, and its look-ahead,
+        # What is beyond the shared outputs: a generator of this stream's own, and its look-ahead,
         # which begins at place `_base`.
         self._bits: np.random.MT19937 | None = None
         self._buffer: UInt64Array = np.empty(0, dtype=np.uint64)

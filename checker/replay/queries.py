@@ -257,7 +257,7 @@ def _starts(
     if listed:
         for _ in range(2 if facts.accuracy else 1):
             skip_shuffle(drawn, stream, library)
-        # Rounds after the last one asked for are not built; the list starts over after its end.
+        # Rounds after the last one requested are not built; the list starts over after its end.
         size = loaded.samples.size
         least = min(_least_queries(facts, loaded), round_up(int(queries.max(initial=0)) + 1, size))
         issued = _equal_issue_list(least, size, stream, library)
@@ -271,7 +271,7 @@ def _starts(
 def sample_indices(
     facts: RunFacts, loaded: LoadedSet, seq_ids: Sequence[int] | Int64Array, library: Library
 ) -> Int64Array:
-    """The QSL index that each ``seq_id`` (counted from the first query of this set) stands for.
+    """The QSL index that each ``seq_id`` (counted from the first query of this set) means.
 
     Shape (len(seq_ids),), -1 where the run has no such sample because the set runs out. The number
     of queries is not checked: see :func:`query_plan`. Raises ValueError if the run repeats a sample

@@ -1,7 +1,7 @@
 """``std::uniform_int_distribution`` and ``std::shuffle`` of the C++ standard libraries.
 
 The C++ standard fixes neither algorithm, so the order that one seed gives depends on the library
-that LoadGen was compiled with. Five are told apart here. Published logs show four; Microsoft's follows its
+that LoadGen was compiled with. Five are distinguished here. Published logs show four; Microsoft's follows its
 published source.
 Every function takes a :class:`~checker.replay.mt19937.Stream` and uses up exactly the outputs that
 the C++ code would.
@@ -28,7 +28,7 @@ _SHIFT = np.uint64(32)
 
 
 class Library(Enum):
-    """A C++ standard library, as far as its random algorithms can be told apart."""
+    """A C++ standard library, as far as its random algorithms can be distinguished."""
 
     GNU_11 = "libstdc++ 11 or later"
     GNU_7 = "libstdc++ 7 to 10"
@@ -209,7 +209,7 @@ def _gnu_targets(size: int, stream: Stream, library: Library) -> Int64Array:
 
 
 def _llvm_targets(size: int, stream: Stream) -> list[int]:
-    """For every place 0 … size-2, how far ahead the place lies that it is swapped with."""
+    """For every place 0 … size-2, how far ahead the place is that it is swapped with."""
     targets: list[int] = []
     draws: list[int] = []
     at = 0

@@ -56,6 +56,22 @@ def test_error_exits_1_and_names_the_place(bad: Path, capsys: pytest.CaptureFixt
     assert "mlperf_log_detail.txt" in out
 
 
+def test_a_missing_scenario_is_one_verdict(tmp_path: Path) -> None:
+    """Exit status, report and csv of one command: none of the benchmark's other results is valid."""
+    tree = good_tree(tmp_path, round="v6.0", benchmark="resnet", category="edge")
+    tree.remove(tree.result("MultiStream").path)
+    report, table = tmp_path / "report.json", tmp_path / "summary.csv"
+    outputs = ["--output", str(report), "--output", str(table)]
+    assert main(["check", str(tree.root), "--jobs", "1", "--quiet", *outputs]) == 1
+    found = json.loads(report.read_bytes())
+    assert {one["scenario"]: one["status"] for one in found["results"]} == {
+        "Offline": "invalid",
+        "SingleStream": "invalid",
+    }
+    assert [(one["rule"], one["severity"]) for one in found["findings"]] == [("S116", "error")]
+    assert len(table.read_text().splitlines()) == 1
+
+
 def test_json_on_standard_output_is_a_report(bad: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(bad), "--format", "json", "--jobs", "1"]) == 1
     report = json.loads(capsys.readouterr().out)

@@ -16,7 +16,7 @@ from schemas.round import Round
 from schemas.units import greatest
 
 _SCALE = 100.0
-"""What lies between a fraction and a percentage."""
+"""The factor between a fraction and a percentage."""
 
 _NEAR = 2.0
 """A score within this factor of 100 (or 1/100) times its reference is on another scale."""

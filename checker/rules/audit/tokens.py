@@ -158,7 +158,7 @@ def tokens_as_in_other_scenarios(result: ResultTrace, round: Round) -> Problems:
         raise NotJudged
     usual = others[len(others) // 2]
     ratio = max(result.tokens, usual) / min(result.tokens, usual)
-    # Of two that differ neither is known to be wrong: told at the later.
+    # Of two that differ neither is known to be wrong: reported at the later.
     if ratio <= _TOKENS_APART or (
         len(others) == 1 and result.path < max(o.path for o in group if o is not result)
     ):

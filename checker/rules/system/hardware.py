@@ -247,7 +247,7 @@ def accelerators_spelled_alike(submitter: Submitter, round: Round) -> Problems:
         name = system.fields.get("accelerator_model_name")
         device = accelerator(name) if isinstance(name, str) else None
         if device is not None and device.known and not device.mixed and device.count is None:
-            # The label tells partitions and memory sizes apart, as submitters mean to.
+            # The label distinguishes partitions and memory sizes, as submitters mean to.
             alike = spellings.setdefault(device.label, {})
             alike.setdefault(device.raw.strip(), []).append(system)
     for label, spelled in sorted(spellings.items()):
