@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,11 +164,11 @@ def deliver(
             extra = {"prefix": options.prefix}
         if format in _LINKING and options.repo_url:
             extra["repository"] = options.repo_url
+        make = functools.partial(reports.pieces, report, format, **extra)
         try:
-            rendered = reports.render(report, format, **extra)
+            write_to(path, make, "--output")
         except reports.ReportError as error:
             raise Usage(str(error)) from error
-        write_to(path, rendered, "--output")
     written = [str(path) for path, _ in pairs if path is not None]
     if written and not options.quiet:
         s = report.summary

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TextIO
 
@@ -35,18 +36,30 @@ def standard_output() -> TextIO:
     return sys.stdout
 
 
-def write_to(path: Path | None, content: str | bytes, option: str = "") -> None:
-    """Write to a file, whole or not at all, or to standard output. ``option``: what named the file."""
+def write_to(
+    path: Path | None,
+    content: str | bytes | Callable[[], Iterable[str | bytes]],
+    option: str = "",
+) -> None:
+    """Write to a file, whole or not at all, or to standard output.
+
+    content: all of it, or what gives it piece by piece. ``option``: what named the file.
+    """
+    pieces = content if callable(content) else lambda: (content,)
     if path is None:
-        write(content)
+        for piece in pieces():
+            write(piece)
         return
     from checker.writing import write_file
 
-    data = content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")
     try:
-        write_file(path, data)
+        write_file(path, lambda: map(_encoded, pieces()))
     except OSError as error:
         raise Usage(f"{option} {path} cannot be written: {error.strerror}".lstrip()) from error
+
+
+def _encoded(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode("utf-8", "backslashreplace")
 
 
 def drop_output() -> None:

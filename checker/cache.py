@@ -165,17 +165,27 @@ class TreeCache:
         self._cache = cache
         self._mark = mark
         self._digests: dict[int, tuple[bytes, int]] = {}
-        self._shards: dict[str, dict[str, _Entry]] = {}
+        self._shard: tuple[str, dict[str, _Entry]] = ("", {})
+        self._missing: dict[str, int] = {}
         self._changed: dict[str, dict[str, _Entry]] = {}
+        self._written = False
         self._began = time.time_ns()
 
     def outcome(self, plan: ResultPlan) -> Outcome | None:
         """What was found about a result, if nothing of it has changed."""
-        return self._get(self._unit(plan), plan.key, self._of_plan(plan), Outcome)
+        unit = self._unit(plan)
+        found = self._get(unit, plan.key, self._of_plan(plan), Outcome)
+        if found is None:
+            self._missing[unit] = self._missing.get(unit, 0) + 1
+        return found
 
     def keep_outcome(self, plan: ResultPlan, outcome: Outcome) -> None:
-        """Remember what was found about a result."""
-        self._put(self._unit(plan), plan.key, self._of_plan(plan), outcome)
+        """Remember what was found about a result that was not known; with a system's last one, write."""
+        unit = self._unit(plan)
+        self._put(unit, plan.key, self._of_plan(plan), outcome)
+        self._missing[unit] -= 1
+        if not self._missing[unit]:
+            self._write(unit)
 
     def wide(self, name: str, folders: Iterable[Folder]) -> Wide | None:
         """What was found about a submitter or tree, if nothing below ``folders`` has changed."""
@@ -187,10 +197,23 @@ class TreeCache:
 
     def save(self) -> None:
         """Write what is new."""
-        for name, entries in self._changed.items():
-            self._cache.write(self._file(name), {**self._shards.get(name, {}), **entries})
-        if self._changed:
+        for name in list(self._changed):
+            self._write(name)
+        if self._written:
             self._cache.trim()
+
+    def _write(self, name: str) -> None:
+        entries = self._changed.pop(name, None)
+        if entries:
+            self._cache.write(self._file(name), {**self._read(name), **entries})
+            self._shard = ("", {})
+            self._written = True
+
+    def _read(self, name: str) -> dict[str, _Entry]:
+        """The entries of one file; results come system by system, so that one file is kept."""
+        if self._shard[0] != name:
+            self._shard = (name, self._cache.read(self._file(name)))
+        return self._shard[1]
 
     @staticmethod
     def _unit(plan: ResultPlan) -> str:
@@ -202,9 +225,7 @@ class TreeCache:
         return state.hexdigest()
 
     def _get(self, shard: str, key: str, mark: bytes | None, kind: type[_T]) -> _T | None:
-        if shard not in self._shards:
-            self._shards[shard] = self._cache.read(self._file(shard))
-        entry = self._shards[shard].get(key)
+        entry = self._read(shard).get(key)
         if entry is None or mark is None or entry.mark != mark:
             return None
         try:
@@ -250,11 +271,15 @@ class TreeCache:
 
     def _of_folder(self, folder: Folder) -> tuple[bytes, int]:
         known = self._digests.get(id(folder))
-        if known is not None:
-            return known
+        if known is None:
+            known = self._digests[id(folder)] = self._digest(folder.whole(), not folder.is_packed)
+        return known
+
+    def _digest(self, folder: Folder, lasting: bool) -> tuple[bytes, int]:
+        """lasting: whether the folders below are there as long as the tree, and known by their id."""
         newest, below = 0, []
         for name, child in folder.folders.items():
-            digest, time_ns = self._of_folder(child)
+            digest, time_ns = self._of_folder(child) if lasting else self._digest(child, False)
             newest = max(newest, time_ns)
             below.append((name, digest))
         files = list(folder.files.values())
@@ -266,9 +291,7 @@ class TreeCache:
         except UnicodeEncodeError:  # a name on disk that is not text; what is shown of it is
             facts[3] = [_facts(file) for file in files]
             data = msgspec.msgpack.encode(facts)
-        found = hashlib.blake2b(data, digest_size=16).digest(), newest
-        self._digests[id(folder)] = found
-        return found
+        return hashlib.blake2b(data, digest_size=16).digest(), newest
 
 
 def _facts(file: File | None) -> Any:

@@ -48,6 +48,20 @@ class ResultPlan(msgspec.Struct):
     compliance_path: str | None
     compliance_folder: Folder | None
 
+    def whole(self) -> ResultPlan:
+        """The plan with folders that are not packed; one that has two parts stays one."""
+        own = self.folder.whole()
+
+        def of(folder: Folder | None) -> Folder | None:
+            return own if folder is self.folder else folder and folder.whole()
+
+        return msgspec.structs.replace(
+            self,
+            folder=own,
+            measurement_folder=of(self.measurement_folder),
+            compliance_folder=of(self.compliance_folder),
+        )
+
 
 class Plan(msgspec.Struct):
     """All work in a tree. ``tree`` holds the submitters and their systems (descriptions unread).

@@ -20,7 +20,7 @@ from checker.cache import TreeCache, Wide
 from checker.causes import linked
 from checker.clean import clean
 from checker.detect import detect_round
-from checker.discover import Place, Plan, discover, locate
+from checker.discover import Place, Plan, ResultPlan, discover, locate
 from checker.judging import Judge
 from checker.load import load_system
 from checker.manifest import compare
@@ -30,6 +30,7 @@ from checker.options import Options, Progress
 from checker.parse.reading import Folder, list_tree
 from checker.rule import Rule
 from checker.schedule import run_units
+from checker.sharing import Sharing
 from checker.unit import Outcome
 from schemas.load import load_round
 from schemas.report import Finding, Report
@@ -143,12 +144,14 @@ def _judged(
     known = _cached(where, folder, options, place, round, rules)
     judge = Judge(rules, round, audit=options.audit)
     wide: list[Wide] = []
+    share = Sharing()
     outcomes = _outcomes(
         plan,
         known,
         round,
         rules,
         options,
+        share,
         executor=executor,
         progress=progress,
         meanwhile=lambda: wide.extend(_wide(plan, judge, known)),
@@ -156,7 +159,7 @@ def _judged(
     findings = [*archive_findings]
     findings.extend(f for outcome in outcomes for f in outcome.findings)
     findings.extend(f for found in wide for f in found.findings)
-    described = _by_result(plan, wide)
+    described = _by_result(plan, wide, share)
     rows = [
         msgspec.structs.replace(outcome.row, system_description=described[outcome.row.key])
         for outcome in outcomes
@@ -219,16 +222,22 @@ def _outcomes(
     round: Round,
     rules: Sequence[Rule],
     options: Options,
+    share: Sharing,
     *,
     executor: Executor | None,
     progress: Progress | None,
     meanwhile: Callable[[], None],
 ) -> list[Outcome]:
     """What was found about each result, from the cache or by judging it, in the plan's order."""
-    found = [known.outcome(p) if known is not None else None for p in plan.results]
-    missing = [p for p, outcome in zip(plan.results, found, strict=True) if outcome is None]
+    found = [_remembered(known, p, share) for p in plan.results]
+
+    def arrived(result: ResultPlan, outcome: Outcome) -> Outcome:
+        if known is not None:
+            known.keep_outcome(result, outcome)
+        return share.outcome(outcome, result.key)
+
     judged = run_units(
-        missing,
+        [p for p, outcome in zip(plan.results, found, strict=True) if outcome is None],
         round,
         rules,
         jobs=_jobs(options.jobs),
@@ -237,12 +246,15 @@ def _outcomes(
         executor=executor,
         progress=progress,
         meanwhile=meanwhile,
+        arrived=arrived,
     )
-    if known is not None:
-        for result, outcome in zip(missing, judged, strict=True):
-            known.keep_outcome(result, outcome)
     new = iter(judged)
     return [outcome if outcome is not None else next(new) for outcome in found]
+
+
+def _remembered(known: TreeCache | None, plan: ResultPlan, share: Sharing) -> Outcome | None:
+    outcome = known.outcome(plan) if known is not None else None
+    return share.outcome(outcome, plan.key) if outcome is not None else None
 
 
 def _wide(plan: Plan, judge: Judge, known: TreeCache | None) -> Iterator[Wide]:
@@ -281,25 +293,28 @@ def _submitter(plan: Plan, submitter: Submitter, judge: Judge) -> Wide:
         fields = list(full.fields.items())[:200]
         shown = {str(clean(name)): clean(value, 2000) for name, value in fields}
         descriptions[system.name] = shown
-    submitter.systems = loaded
+    listed, submitter.systems = submitter.systems, loaded
     findings = [*judge(submitter).findings]
     for system in loaded:
         judged = judge(system)
         findings.extend(linked(judged.findings, judged.links))
+    submitter.systems = listed  # what the descriptions hold is not kept
     for group in submitter.benchmarks:
         group.category = categories.get(group.system)
         findings.extend(judge(group).findings)
     return Wide(findings, descriptions)
 
 
-def _by_result(plan: Plan, wide: Sequence[Wide]) -> dict[str, dict[str, Any]]:
+def _by_result(plan: Plan, wide: Sequence[Wide], share: Sharing) -> dict[str, dict[str, Any]]:
     """The system description of each result; all results of a system share one."""
-    return {
-        key: found.descriptions[system.name]
-        for submitter, found in zip(plan.tree.submitters, wide, strict=False)
-        for system in submitter.systems
-        for key in system.results
-    }
+    described = {}
+    for submitter, found in zip(plan.tree.submitters, wide, strict=False):
+        for system in submitter.systems:
+            description = found.descriptions[system.name] = share.equal(
+                found.descriptions[system.name]
+            )
+            described.update(dict.fromkeys(system.results, description))
+    return described
 
 
 def _with_names(place: Place, options: Options) -> Place:

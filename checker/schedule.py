@@ -12,7 +12,15 @@ from checker.discover import ResultPlan
 from checker.machine import MachineFault
 from checker.options import Progress
 from checker.rule import Rule
-from checker.unit import NoMemory, Outcome, broken, judge_of, work
+from checker.unit import (
+    NoMemory,
+    Outcome,
+    broken,
+    judge_of,
+    outcomes_of,
+    work,
+    work_packed,
+)
 from schemas.round import Round
 
 if TYPE_CHECKING:
@@ -23,6 +31,8 @@ if TYPE_CHECKING:
 _CHUNK = 6
 _Work = tuple[str, tuple[str, ...], dict[str, str], bool]
 """What `work` is given beside the plans: round, rule ids, data, audit."""
+_Judged = Callable[[list[ResultPlan], list[Outcome]], list[Outcome]]
+"""Told of a chunk that was judged and what came of it ([]: its worker died); what is kept of it."""
 
 
 def _chunks(plans: list[ResultPlan], jobs: int) -> list[list[ResultPlan]]:
@@ -47,10 +57,12 @@ def run_units(
     executor: Executor | None = None,
     progress: Progress | None = None,
     meanwhile: Callable[[], None] = lambda: None,
+    arrived: Callable[[ResultPlan, Outcome], Outcome] = lambda plan, outcome: outcome,
 ) -> list[Outcome]:
     """Judge every result; the outcomes are in the order of the plans whatever carries the work.
 
-    meanwhile: called once, while workers are busy.
+    meanwhile: called once, while workers are busy. arrived: given each outcome when it is there;
+    what it returns is kept.
     """
     ids = tuple(rule.id for rule in rules)
     judge_of.cache_clear()
@@ -59,11 +71,12 @@ def run_units(
     given = (round.name, ids, data or {}, audit)
     done = 0
 
-    def judged(chunk: list[ResultPlan]) -> None:
+    def judged(chunk: list[ResultPlan], found: list[Outcome]) -> list[Outcome]:
         nonlocal done
         done += len(chunk)
         if progress:
             progress(done, len(plans))
+        return [arrived(plan, one) for plan, one in zip(chunk, found, strict=False)]
 
     if executor is None and (jobs == 1 or len(chunks) <= 1):
         meanwhile()
@@ -74,21 +87,21 @@ def run_units(
         if not outcomes[index]:
             # A worker died (killed, out of memory): each of its results is tried alone, in a
             # process of its own, so that one of them cannot take the others along.
-            outcomes[index] = [_alone(plan, round, given) for plan in chunk]
+            outcomes[index] = [arrived(plan, _alone(plan, round, given)) for plan in chunk]
     return [outcome for index in range(len(chunks)) for outcome in outcomes[index]]
 
 
 def _here(
-    chunks: list[list[ResultPlan]], given: _Work, judged: Callable[[list[ResultPlan]], None]
+    chunks: list[list[ResultPlan]], given: _Work, judged: _Judged
 ) -> dict[int, list[Outcome]]:
     """The outcomes of each chunk, judged in this process; none where the memory did not suffice."""
     outcomes: dict[int, list[Outcome]] = {}
     for index, chunk in enumerate(chunks):
         try:
-            outcomes[index] = work(chunk, *given)
+            found = work(chunk, *given)
         except MemoryError:
-            outcomes[index] = []
-        judged(chunk)
+            found = []
+        outcomes[index] = judged(chunk, found)
     return outcomes
 
 
@@ -98,7 +111,7 @@ def _spread(
     given: _Work,
     jobs: int,
     executor: Executor | None,
-    judged: Callable[[list[ResultPlan]], None],
+    judged: _Judged,
     meanwhile: Callable[[], None],
 ) -> dict[int, list[Outcome]]:
     """The outcomes of each chunk, judged by workers; none where the worker died."""
@@ -113,19 +126,19 @@ def _spread(
             return _here(chunks, given, judged)
         # The largest first, so that no worker is left alone with one at the end.
         order = sorted(range(len(chunks)), key=lambda i: _bytes(chunks[i]), reverse=True)
-        waiting = {pool.submit(work, chunks[i], *given): i for i in order}
+        waiting = {pool.submit(work_packed, chunks[i], *given): i for i in order}
         meanwhile()
         for future in as_completed(waiting):
-            index = waiting[future]
+            index = waiting.pop(future)  # with the future its result is gone
             try:
-                outcomes[index] = future.result()
+                found = outcomes_of(future.result())
             except (BrokenExecutor, MemoryError):
-                outcomes[index] = []
+                found = []
             except MachineFault:
                 raise
             except Exception as error:
-                outcomes[index] = [broken(plan, round, error) for plan in chunks[index]]
-            judged(chunks[index])
+                found = [broken(plan, round, error) for plan in chunks[index]]
+            outcomes[index] = judged(chunks[index], found)
     return outcomes
 
 

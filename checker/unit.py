@@ -49,7 +49,32 @@ def work(
 ) -> list[Outcome]:
     """Parse and judge some results: what runs in a worker."""
     judge = judge_of(round_name, rule_ids, audit)
-    return [_one(plan, judge, data) for plan in plans]
+    return [_one(plan.whole(), judge, data) for plan in plans]
+
+
+def work_packed(
+    plans: list[ResultPlan],
+    round_name: str,
+    rule_ids: tuple[str, ...],
+    data: dict[str, str],
+    audit: bool = False,
+) -> bytes | list[Outcome]:
+    """What `work` returns, as MessagePack: a fifth of the size until its turn comes.
+
+    As it is where MessagePack cannot hold it.
+    """
+    outcomes = work(plans, round_name, rule_ids, data, audit)
+    try:
+        return msgspec.msgpack.encode(outcomes)
+    except (TypeError, ValueError, OverflowError):
+        return outcomes
+
+
+def outcomes_of(packed: bytes | list[Outcome]) -> list[Outcome]:
+    """The outcomes that `work_packed` sent."""
+    if isinstance(packed, list):
+        return packed
+    return msgspec.msgpack.decode(packed, type=list[Outcome])
 
 
 @functools.lru_cache(maxsize=1)

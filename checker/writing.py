@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -15,7 +15,16 @@ _IN_PLACE = frozenset({errno.EACCES, errno.EPERM, errno.EBUSY, errno.EXDEV})
 _DEFAULT_MODE = 0o666
 
 
-def write_file(path: Path, content: bytes) -> None:
+Content = bytes | Callable[[], Iterable[bytes]]
+"""What is written: all of it, or what gives it piece by piece, each time it is called."""
+
+
+def _write(stream: BinaryIO, content: Content) -> None:
+    for piece in (content,) if isinstance(content, bytes) else content():
+        stream.write(piece)
+
+
+def write_file(path: Path, content: Content) -> None:
     """Write to where a user points, following links; what is there is replaced only at the end.
 
     Pipes and devices are written directly; so is a file whose folder takes no new files. Raises
@@ -24,7 +33,7 @@ def write_file(path: Path, content: bytes) -> None:
     target = path.resolve() if path.is_symlink() else path
     if target.exists() and not target.is_file():
         with target.open("wb") as stream:
-            stream.write(content)
+            _write(stream, content)
         return
     try:
         replace_file(target, content)
@@ -32,11 +41,11 @@ def write_file(path: Path, content: bytes) -> None:
         if error.errno not in _IN_PLACE or not target.exists():
             raise
         with target.open("r+b") as stream:
-            stream.write(content)
+            _write(stream, content)
             stream.truncate()
 
 
-def replace_file(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: Content) -> None:
     """Replace the entry ``path`` itself: a link or one of several hard links is not followed.
 
     The new file has the old one's permissions. Raises OSError, and then the old entry is still
@@ -48,7 +57,7 @@ def replace_file(path: Path, content: bytes) -> None:
     except FileNotFoundError:
         mode = None
     with _nameless(path) as (stream, named):
-        stream.write(content)
+        _write(stream, content)
         if mode is not None and hasattr(os, "fchmod"):
             os.fchmod(stream.fileno(), mode)
         # A fixed name: what a process leaves that is killed here, the next one replaces.

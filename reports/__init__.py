@@ -7,6 +7,7 @@ loaded, so that ``import reports`` costs nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,10 +53,24 @@ def render(report: Report, format: str, **options: Any) -> bytes | str:
     xlsx, ``repository=URL`` (the address of the tree) for xlsx and html, ``prefix="submission"``
     for sarif and github.
     """
+    rendered: bytes | str = _module(format).render(report, **options)
+    return rendered
+
+
+def pieces(report: Report, format: str, **options: Any) -> Iterator[bytes | str]:
+    """What `render` returns, piece by piece where the format allows: a report of very many results
+    is then never held as text."""
+    module = _module(format)
+    if hasattr(module, "pieces"):
+        yield from module.pieces(report, **options)
+    else:
+        yield module.render(report, **options)
+
+
+def _module(format: str) -> Any:
     if format not in FORMATS:
         raise ReportError(f"unknown format {format!r}; the formats are {', '.join(FORMATS)}")
-    rendered: bytes | str = import_module(f"reports.to_{format}").render(report, **options)
-    return rendered
+    return import_module(f"reports.to_{format}")
 
 
 def format_from_suffix(path: str | Path) -> str:
@@ -71,4 +86,4 @@ def format_from_suffix(path: str | Path) -> str:
         ) from None
 
 
-__all__ = ["BINARY_FORMATS", "FORMATS", "ReportError", "format_from_suffix", "render"]
+__all__ = ["BINARY_FORMATS", "FORMATS", "ReportError", "format_from_suffix", "pieces", "render"]

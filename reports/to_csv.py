@@ -61,7 +61,7 @@ def render(report: Report) -> str:
     compared = report.baseline is not None
     writer.writerow([*COLUMNS, "Baseline"] if compared else COLUMNS)
     attached = arrange.Attached(report)
-    for row in rows(report, attached):
+    for row in _rows(report, attached):
         writer.writerow([row[column] for column in COLUMNS] + [row["Baseline"]] * compared)
     for result in _gone(report):
         for metric in filter(None, (result.metric, result.power)):
@@ -81,16 +81,17 @@ def _gone(report: Report) -> Iterator[Result]:
 
 def rows(report: Report, attached: arrange.Attached | None = None) -> list[dict[str, str]]:
     """The rows as text cells that are safe in a spreadsheet, keyed by column."""
-    attached = attached or arrange.Attached(report)
-    table = []
+    return list(_rows(report, attached or arrange.Attached(report)))
+
+
+def _rows(report: Report, attached: arrange.Attached) -> Iterator[dict[str, str]]:
     for result in report.results:
         if result.status != "valid" or result.metric is None:
             continue
         errors = arrange.standing_errors(attached.of(result))
-        table.append(_row(report, result, result.metric, errors))
+        yield _row(report, result, result.metric, errors)
         if result.power is not None:
-            table.append(_row(report, result, result.power, errors))
-    return table
+            yield _row(report, result, result.power, errors)
 
 
 def _row(report: Report, result: Result, metric: Metric, errors: int) -> dict[str, str]:

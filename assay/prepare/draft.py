@@ -167,8 +167,7 @@ class Draft:
                 source = entry.source
                 here.files[name] = File(entry.path, source.real, source.size)
         for folder in root.walk():
-            folder.files = dict(sorted(folder.files.items()))
-            folder.folders = dict(sorted(folder.folders.items()))
+            folder.sort()
         return root
 
     def plan(self, tree: str) -> Plan:

@@ -16,6 +16,7 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -70,14 +71,78 @@ class File(msgspec.Struct, frozen=True, gc=False):
         return self.path.rsplit("/", 1)[-1]
 
 
-class Folder(msgspec.Struct):
-    """One folder of the tree with everything below it. Names are as on disk, in their order."""
+class Folder:
+    """One folder of the tree with everything below it. Names are as on disk, in their order.
 
-    path: str
-    files: dict[str, File] = {}
-    folders: dict[str, Folder] = {}
-    faults: list[Fault] = []
-    link: bool = False
+    Of a very large tree the folders of results are packed: what is asked of one is unpacked each
+    time, `whole` unpacks it for good.
+    """
+
+    __slots__ = ("_base", "_faults", "_files", "_folders", "_packed", "link", "path")
+
+    def __init__(
+        self,
+        path: str,
+        files: dict[str, File] | None = None,
+        folders: dict[str, Folder] | None = None,
+        faults: list[Fault] | None = None,
+        link: bool = False,
+    ) -> None:
+        self.path = path
+        self.link = link
+        self._files = {} if files is None else files
+        self._folders = {} if folders is None else folders
+        self._faults = [] if faults is None else faults
+        self._packed: bytes | None = None
+        self._base = ""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._packed is not None:
+            return _unpacked, (self.path, self._base, self._packed, self.link)
+        return Folder, (self.path, self._files, self._folders, self._faults, self.link)
+
+    def __repr__(self) -> str:
+        return f"Folder({self.path!r}, {len(self.files)} files, {len(self.folders)} folders)"
+
+    @property
+    def files(self) -> dict[str, File]:
+        """The files in it, by name."""
+        return self._files if self._packed is None else self.whole()._files
+
+    @property
+    def folders(self) -> dict[str, Folder]:
+        """The folders in it, by name."""
+        return self._folders if self._packed is None else self.whole()._folders
+
+    @property
+    def faults(self) -> list[Fault]:
+        """What could not be listed."""
+        return self._faults if self._packed is None else self.whole()._faults
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether its content is unpacked each time."""
+        return self._packed is not None
+
+    def sort(self) -> None:
+        """Put its files and folders in the order of their names."""
+        self._files = dict(sorted(self._files.items()))
+        self._folders = dict(sorted(self._folders.items()))
+
+    def pack(self, base: str) -> None:
+        """Keep everything below as bytes. base: what makes most paths here those on disk."""
+        try:
+            self._packed = msgspec.msgpack.encode(_pack(self, base))
+        except UnicodeEncodeError:  # a name on disk that is not text
+            return
+        self._base = base
+        self._files, self._folders, self._faults = _NO_FILES, _NO_FOLDERS, _NO_FAULTS
+
+    def whole(self) -> Folder:
+        """This folder, or its copy that is not packed."""
+        if self._packed is None:
+            return self
+        return _unpacked(self.path, self._base, self._packed, self.link)
 
     @property
     def name(self) -> str:
@@ -115,7 +180,7 @@ class Folder(msgspec.Struct):
         """This folder and every folder below it, in the order of their names."""
         stack = [self]
         while stack:
-            here = stack.pop()
+            here = stack.pop().whole()
             yield here
             stack.extend(reversed(here.folders.values()))
 
@@ -123,6 +188,59 @@ class Folder(msgspec.Struct):
         """Every file in and below this folder, in the order of their names."""
         for folder in self.walk():
             yield from folder.files.values()
+
+
+_NO_FILES: dict[str, File] = {}
+_NO_FOLDERS: dict[str, Folder] = {}
+_NO_FAULTS: list[Fault] = []
+
+
+class _Packed(msgspec.Struct, array_like=True):
+    """A folder without paths; a file's last part is where it is on disk, if its path does not say it."""
+
+    files: dict[str, tuple[int, str, bool, int, int, int, str | None]]
+    folders: dict[str, _Packed]
+    faults: list[Fault]
+    link: bool
+
+
+_unpack = msgspec.msgpack.Decoder(_Packed).decode
+
+
+def _pack(folder: Folder, base: str) -> _Packed:
+    folder = folder.whole()
+    files = {
+        name: (
+            file.size,
+            file.state,
+            file.link,
+            file.changed_ns,
+            file.status_ns,
+            file.inode,
+            None if file.real == base + file.path else file.real,
+        )
+        for name, file in folder.files.items()
+    }
+    below = {name: _pack(child, base) for name, child in folder.folders.items()}
+    return _Packed(files, below, folder.faults, folder.link)
+
+
+def _unpacked(path: str, base: str, data: bytes, link: bool) -> Folder:
+    folder = _folder_of(path, base, _unpack(data))
+    folder.link = link
+    return folder
+
+
+def _folder_of(path: str, base: str, packed: _Packed) -> Folder:
+    files = {}
+    for name, (size, state, link, changed, status, inode, real) in packed.files.items():
+        where = f"{path}/{name}"
+        real = base + where if real is None else real
+        files[name] = File(where, real, size, state, link, changed, status, inode)
+    below = {
+        name: _folder_of(f"{path}/{name}", base, child) for name, child in packed.folders.items()
+    }
+    return Folder(path, files, below, packed.faults, packed.link)
 
 
 _STATES = {
@@ -403,6 +521,11 @@ def printable(name: str) -> str:
 
 _NAME = operator.attrgetter("name")
 
+LARGE = 200_000
+"""After so many entries of a tree the folders of further results are packed."""
+
+_RUNS = frozenset({"performance", "accuracy"})
+
 
 def list_tree(root: Path, *, max_depth: int = 64, max_entries: int = 5_000_000) -> Folder:
     """List everything below ``root`` once. Never raises for what it finds in the tree.
@@ -443,7 +566,7 @@ def list_tree(root: Path, *, max_depth: int = 64, max_entries: int = 5_000_000) 
                     Fault(
                         path or ".",
                         "too-large",
-                        f"the tree has more than {max_entries} entries; the rest was not looked at",
+                        f"the tree has more than {max_entries:,} entries; the rest was not looked at",
                     )
                 )
                 break
@@ -495,6 +618,8 @@ def list_tree(root: Path, *, max_depth: int = 64, max_entries: int = 5_000_000) 
                     continue
                 child = scan(target, below, depth + 1)
                 child.link = link
+                if entries > LARGE and not _RUNS.isdisjoint(map(str.lower, child.folders)):
+                    child.pack(base)
                 folder.folders[name] = child
             elif stat.S_ISREG(status.st_mode):
                 folder.files[name] = File(
@@ -511,8 +636,7 @@ def list_tree(root: Path, *, max_depth: int = 64, max_entries: int = 5_000_000) 
                 folder.files[name] = File(below, entry.path, 0, "special", link)
         if respelt:
             # Names that cannot be printed may sort in another way once they can.
-            folder.files = dict(sorted(folder.files.items()))
-            folder.folders = dict(sorted(folder.folders.items()))
+            folder.sort()
         return folder
 
     return scan(top, "", 0)
