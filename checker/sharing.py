@@ -119,7 +119,7 @@ class Sharing:
         for run in traces.runs:
             run.subject = self._same(run.subject)
             run.sources = self._same(run.sources)
-            run.places = self.equal(run.places)
+            run.written = self.equal(run.written)
             run.lines = self.equal(run.lines)
         traces.result.subject = self._same(traces.result.subject)
         return traces
