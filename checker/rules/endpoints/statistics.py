@@ -10,7 +10,7 @@ from checker.model import Result
 from checker.parse.documents import Document
 from checker.parse.endpoints import Endpoints, as_number
 from checker.rule import ERROR, WARNING, Problem, Problems, rule
-from checker.wording import milliseconds, number, pair, shown
+from checker.wording import milliseconds, number, pair, quantity, shown
 from schemas.round import Round
 
 _CLOSE = 1e-6
@@ -64,6 +64,50 @@ def endpoints_statistics(
             )
 
 
+@rule("P168", ERROR, needs={"summary": "endpoints.summary"})
+def endpoints_tokens_counted(
+    result: Result, round: Round, endpoints: Endpoints, summary: Document
+) -> Problems:
+    """No answer came before it was asked for, and none is without a token.
+
+    Why: a time of zero or less means that the start, the first token or the end of an answer was not
+    taken, and it passes every limit; an answer without a token is no answer.
+    Fix: repair the client or the server's stream, and run again.
+    Source: result_summary.json: ttft, tpot, latency and output_sequence_lengths; inference_rules.adoc:
+        limits on TTFT and TPOT.
+    """
+    for name, least in (("ttft", "above 0"), ("tpot", "0 or more"), ("latency", "above 0")):
+        table = endpoints.measured(name)
+        known = table if isinstance(table, dict) else {}
+        values = [(key, as_number(known.get(key))) for key in ("min", "avg", "median", "max")]
+        for kind in ("percentiles", "early_stopping_percentiles"):
+            values += [(kind, value) for _, value in _percentiles(table, kind)]
+        low = [
+            (key, value)
+            for key, value in values
+            if value is not None and (value < 0 or (value == 0 and name != "tpot"))
+        ]
+        if low:
+            key, value = low[0]
+            yield Problem(
+                f"{key} of {name} is {quantity(value, 'ns')}; expected {least}",
+                path=summary.path,
+                pointer=f"/{name}/{key}",
+                found=value,
+                required=least,
+                count=len(low),
+            )
+    fewest = endpoints.number("output_sequence_lengths", "min")
+    if fewest is not None and fewest < 1:
+        yield Problem(
+            f"the shortest answer has {number(fewest)} tokens; expected 1 or more",
+            path=summary.path,
+            pointer="/output_sequence_lengths/min",
+            found=fewest,
+            required=1,
+        )
+
+
 def _contradictions(
     name: str, table: dict[str, Any], samples: float | None
 ) -> Iterator[tuple[str, str, float, float]]:
@@ -110,9 +154,9 @@ def _contradictions(
             yield "total", text, total, whole
 
 
-def _percentiles(table: Any) -> list[tuple[float, float]]:
+def _percentiles(table: Any, kind: str = "percentiles") -> list[tuple[float, float]]:
     """(percent, value) in the order of percents; what is not a number is left out."""
-    values = table.get("percentiles") if isinstance(table, dict) else None
+    values = table.get(kind) if isinstance(table, dict) else None
     found = []
     for key, value in values.items() if isinstance(values, dict) else ():
         amount = as_number(value)

@@ -267,6 +267,10 @@ def time_per_output_token(
     yield from _token_limit(run, detail, most, keys.TPOT_LIMIT, keys.PER_TOKEN)
 
 
+_NEVER = -(2.0**62)
+"""LoadGen begins with its lowest number, which stays where a first token was never reported."""
+
+
 @rule("P144", ERROR)
 def token_latencies_positive(run: PerformanceRun, round: Round, detail: DetailLog) -> Problems:
     """No time to first token is zero or negative, and no time per output token is negative.
@@ -284,14 +288,13 @@ def token_latencies_positive(run: PerformanceRun, round: Round, detail: DetailLo
         low = {key: value for key, value in values.items() if value is not None and value < least}
         if low:
             key, value = next(iter(low.items()))
-            text = (
-                f"{key} ({family.name}) is {quantity(value, 'ns')}; expected more than 0 ns"
-                if least
-                else f"{key} ({family.name}) is {quantity(value, 'ns')}; expected 0 ns or more"
-            )
+            shown_value = "not a time" if value <= _NEVER else quantity(value, "ns")
+            expected = "more than 0 ns" if least else "0 ns or more"
+            text = f"{key} ({family.name}) is {shown_value}; expected {expected}"
             yield Problem(
                 text, value, f">= {least}", run.detail_path, detail.line(key), count=len(low)
             )
+            return  # a time per output token follows from the first token's
 
 
 @rule("P122", ERROR)

@@ -208,6 +208,13 @@ BREAKS: dict[str, tuple[Change, Expected]] = {
         _set("summary", "latency", to={"percentiles": {"99.0": 1e8}}),
         [("P166", SUMMARY)],
     ),
+    "P168-negative-tpot": (_set("summary", "tpot", "min", to=-1), [("P168", SUMMARY)]),
+    "P168-no-first-token": (_set("summary", "ttft", "min", to=0), [("P168", SUMMARY)]),
+    "P168-negative-estimate": (_set("summary", "tpot", *FAST, to=-5e6), [("P168", SUMMARY)]),
+    "P168-an-empty-answer": (
+        _set("summary", "output_sequence_lengths", "min", to=0),
+        [("P168", SUMMARY)],
+    ),
     "P167-another-target": (
         _set("summary", "run_config", to={"load_pattern": {"target_qps": 60.0}}),
         [("P167", CONFIG)],
