@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import cached_property
@@ -69,7 +69,7 @@ class RunTrace(msgspec.Struct):
     sources: SHA-1 of LoadGen's core files; written: from which source lines its records come;
     at: the log line of each of those; lines: where some keys stand in the log.
     latencies: mean, greatest and six percentiles in ns, where all are there. mark, identity: what
-    P149 and C124 tell a log by. contradictions: ids of rules that found an error in the log.
+    P149 and C124 tell a log by. commit: of LoadGen's sources. contradictions: ids of rules that found an error in the log.
     """
 
     path: str
@@ -101,6 +101,7 @@ class RunTrace(msgspec.Struct):
     identity: tuple[float | None, ...] | None = None
     built: float | None = None
     committed: float | None = None
+    commit: str | None = None
     equal_issue: bool | None = None
     contradictions: tuple[str, ...] = ()
 
@@ -267,7 +268,8 @@ def _run_trace(result: Result, kind: str, run: Run, detail: DetailLog) -> RunTra
                 *_TRIPLE,
                 "test_datetime",
                 "power_begin",
-                "loadgen_build_date_utc",
+                keys.LOADGEN_BUILD_DATE,
+                keys.LOADGEN_COMMIT_DATE,
                 "loadgen_file_sha1",
                 keys.EQUAL_ISSUE,
             )
@@ -277,6 +279,7 @@ def _run_trace(result: Result, kind: str, run: Run, detail: DetailLog) -> RunTra
         latencies=_latencies(detail),
         built=_seconds(detail.text(keys.LOADGEN_BUILD_DATE)) if mllog else None,
         committed=_seconds(detail.text(keys.LOADGEN_COMMIT_DATE)) if mllog else None,
+        commit=_commit(detail) if mllog else None,
         equal_issue=detail.boolean(keys.EQUAL_ISSUE),
         mark=fingerprint.mark if fingerprint is not None else None,
         identity=(*triple, detail.number("result_min_latency_ns"))
@@ -357,6 +360,14 @@ def _content(detail: DetailLog) -> str:
 
 
 _known_places: dict[tuple[Any, ...], Written] = {}
+
+
+_HASH = re.compile(r"[0-9a-f]{40}\b")
+
+
+def _commit(detail: DetailLog) -> str | None:
+    said = _HASH.match(detail.text("loadgen_git_log_message") or "")
+    return said[0] if said else None
 
 
 def _written(detail: DetailLog) -> tuple[Written, tuple[int, ...]]:
@@ -469,6 +480,15 @@ def _count(value: Any) -> int | None:
     return None
 
 
+def _kind_of_log(run: RunTrace) -> tuple[Any, ...] | None:
+    """What the set of records of a log depends on; None where that is not known."""
+    if run.written is None:
+        return None
+    places = run.written.places
+    tokens = "result_first_token_mean_latency_ns" in places or "result_token_throughput" in places
+    return run.sources, run.logged_scenario, run.accuracy, tokens
+
+
 class Field:
     """All traces of an audit, indexed; ``old`` is the report of an earlier round, if one was given."""
 
@@ -574,6 +594,37 @@ class Field:
             if run.built is not None and run.committed is not None:
                 found[run.tree, run.owner, run.built].add(run.committed)
         return found
+
+    @cached_property
+    def dates_of_commits(self) -> dict[str, Counter[float]]:
+        """LoadGen commit -> how many logs name which date for it."""
+        found: dict[str, Counter[float]] = defaultdict(Counter)
+        for run in self.runs:
+            if run.commit is not None and run.committed is not None:
+                found[run.commit][run.committed] += 1
+        return found
+
+    @cached_property
+    def sources_of_commits(self) -> dict[str, Counter[tuple[tuple[str, str], ...]]]:
+        """LoadGen commit -> how many logs name which core sources for it."""
+        found: dict[str, Counter[tuple[tuple[str, str], ...]]] = defaultdict(Counter)
+        for run in self.runs:
+            if run.commit is not None and run.sources:
+                found[run.commit][run.sources] += 1
+        return found
+
+    @cached_property
+    def by_kind_of_log(self) -> dict[Any, dict[str, list[RunTrace]]]:
+        """LoadGen, scenario and mode -> digest of the records' places -> runs."""
+        kinds = _grouped(self.runs, _kind_of_log)
+        return {
+            kind: _grouped(runs, lambda run: run.written.digest if run.written else None)
+            for kind, runs in kinds.items()
+        }
+
+    def logs_of_its_kind(self, run: RunTrace) -> dict[str, list[RunTrace]]:
+        """The runs of the same LoadGen, scenario and mode, by the digest of their records' places."""
+        return self.by_kind_of_log.get(_kind_of_log(run), {})
 
     @cached_property
     def by_description(self) -> dict[str, list[ResultTrace]]:

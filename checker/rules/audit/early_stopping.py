@@ -33,14 +33,17 @@ def _early_stopping(look: Look) -> tuple[int, float]:
 
 @rule("R107", ERROR, needs="detail")
 def early_stopping_text(run: MeasuredRun, round: Round) -> Problems:
-    """LoadGen's early-stopping text agrees with the number of queries and the logged estimates.
+    """LoadGen's early-stopping text agrees with the number of queries, the estimates and the verdict.
 
     Why: how many of the slowest queries may be left out is a number of the binomial distribution.
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen early_stopping.cc: I_p(h, t + 1) <= 0.01; inference_rules.adoc, "Early stopping".
     """
-    look = measured_log(run, "SingleStream", "MultiStream")
+    look = measured_log(run, "SingleStream", "MultiStream", "Server")
     count, percentile = _early_stopping(look)
+    if run.scenario == "Server":
+        yield from _server_text(run, look)
+        return
     for key in ("early_stopping_result", "early_stopping_ttft_result"):
         said = look.text(key)
         if not said or look.detail.format != "mllog":
@@ -77,6 +80,23 @@ def early_stopping_text(run: MeasuredRun, round: Round) -> Problems:
                     f"the estimate logged for the {percent:g}th percentile",
                     "certain",
                 )
+
+
+def _server_text(run: MeasuredRun, look: Look) -> Problems:
+    """Server's text says in words what early_stopping_met says."""
+    met, said = look.boolean("early_stopping_met"), look.text("early_stopping_result")
+    if met is None or not said:
+        raise NotJudged
+    if ("Run successful" in said) != met:
+        yield contradiction(
+            run,
+            look,
+            "early_stopping_result",
+            said.strip()[:80],
+            "* Run successful." if met else "a text that says what is missing",
+            "early_stopping_met",
+            "certain",
+        )
 
 
 @rule("R108", ERROR, needs="detail")

@@ -7,7 +7,7 @@ import math
 
 from checker import loadgen_keys as keys
 from checker.audit import figures
-from checker.audit.evidence import PERCENTS, counted
+from checker.audit.evidence import PERCENTS, counted, evidence
 from checker.model import MeasuredRun
 from checker.parse.detail import DetailLog
 from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, given, rule
@@ -157,4 +157,62 @@ def percentiles_in_proportion(run: MeasuredRun, round: Round, detail: DetailLog)
             found=float(f"{ratio:.4g}"),
             required=[figure.low, figure.high],
             evidence=look.evidence(figure.formula, "moderate"),
+        )
+
+
+_DIGITS = 4
+_ZEROS = 4
+_LEAST_FIGURES = 6
+
+
+@rule("R142", WARNING, cases={"several": ERROR})
+def figures_as_measured(run: MeasuredRun, round: Round, detail: DetailLog) -> Problems:
+    """No latency figure of a log is a round number where its other figures are not.
+
+    A figure is round with at most four significant digits and at least four zeros behind them more
+    than half of the log's figures have. A clock that counts nanoseconds gives one such figure in
+    10,000 to 100,000; in 14,055 figures of v1.0 to v6.1 one log has some, seven, which were typed.
+    Error where a log has several.
+
+    Why: a clock does not measure 154,900,000 ns; a person types it.
+    Fix: use the detail log as LoadGen wrote it.
+    Source: LoadGen results.cc: latencies in nanoseconds; published rounds.
+    """
+    measured_log(run)
+    found: dict[str, int] = {}
+    for key in detail.entries:
+        if key.startswith("result_") and ("latency_ns" in key or key.startswith("result_time_")):
+            value = counted(detail, key)
+            if value is not None and value > 0:
+                found[key] = value
+    if len(found) < _LEAST_FIGURES:
+        raise NotJudged
+    zeros = {
+        key: len(text) - len(text.rstrip("0"))
+        for key, value in found.items()
+        if (text := str(value))
+    }
+    usual = sorted(zeros.values())[len(zeros) // 2]
+    typed = {
+        key: found[key]
+        for key, count in zeros.items()
+        if count - usual >= _ZEROS and len(str(found[key])) - count <= _DIGITS
+    }
+    if typed:
+        key, value = next(iter(typed.items()))
+        more = f", and {quantity(len(typed) - 1, 'more round figure')}" if len(typed) > 1 else ""
+        yield Problem(
+            f"found {key} {quantity(value, 'ns')}{more}; expected a figure to the nanosecond, as the log's "
+            "others are",
+            path=run.detail_path,
+            line=detail.line(key),
+            found=value,
+            required="a measured figure",
+            case="several" if len(typed) > 1 else None,
+            evidence=evidence(
+                "a measured latency has more than four significant digits",
+                "high" if len(typed) > 1 else "moderate",
+                {**typed, "figures": len(found), "zeros behind half of them": usual},
+                {name: detail.line(name) or 0 for name in typed},
+            ),
         )

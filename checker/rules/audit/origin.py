@@ -319,6 +319,167 @@ def source_lines_agree(run: RunTrace, round: Round, field: Field) -> Problems:
         )
 
 
+@rule("R318", ERROR, cases={"sources": WARNING})
+def commit_of_one_date(run: RunTrace, round: Round, field: Field) -> Problems:
+    """Logs that name the same LoadGen commit name the same commit date and core sources.
+
+    So it is for all 76 commits in 1,679 logs of v1.0 to v6.1. Judged against the date that most of at
+    least three logs name. Other sources of a commit: a warning, as a checkout can be changed.
+
+    Why: a commit has one date; where a log names another, a line of it was changed.
+    Fix: use the log as LoadGen wrote it.
+    Source: LoadGen version_generator.py: loadgen_git_log_message, loadgen_git_commit_date.
+    """
+    if run.commit is None or run.committed is None or run.kind == "ranging":
+        raise NotJudged
+    dates = field.dates_of_commits[run.commit]
+    logs = dates.total()
+    usual, count = dates.most_common(1)[0]
+    if logs < 3 or 2 * count <= logs:
+        raise NotJudged
+    if run.committed != usual:
+        yield Problem(
+            f"found LoadGen's commit {run.commit[:10]} dated {moment(run.committed)}; expected "
+            f"{moment(usual)}, as in {quantity(count, 'other log')}",
+            path=run.path,
+            line=run.lines.get("loadgen_git_commit_date"),
+            found=moment(run.committed),
+            required=moment(usual),
+            evidence=evidence(
+                "one loadgen_git_commit_date for each commit",
+                "high",
+                {"commit": run.commit, "logs": logs, "with the usual date": count},
+                {"loadgen_git_commit_date": run.lines.get("loadgen_git_commit_date", 0)},
+            ),
+        )
+    sources = field.sources_of_commits[run.commit]
+    common, count = sources.most_common(1)[0] if sources else ((), 0)
+    if run.sources and run.sources != common and 2 * count > sources.total():
+        theirs = dict(common)
+        name = next((n for n, sha in run.sources if theirs.get(n) != sha), run.sources[0][0])
+        yield Problem(
+            f"found SHA-1 {dict(run.sources)[name]} of LoadGen's {name[1:]} at commit {run.commit[:10]}; expected "
+            f"{theirs.get(name, 'none')}, as in {quantity(count, 'other log')}",
+            path=run.path,
+            line=run.lines.get("loadgen_file_sha1"),
+            found=dict(run.sources)[name],
+            required=theirs.get(name),
+            case="sources",
+            evidence=evidence(
+                "one SHA-1 of each core source for each commit",
+                "moderate",
+                {"commit": run.commit, "logs": sources.total(), "with the usual sources": count},
+            ),
+        )
+
+
+@rule("R319", NOTE)
+def one_build(run: RunTrace, round: Round, field: Field) -> Problems:
+    """The run was made with the LoadGen build of the performance run.
+
+    One note for a system and a kind of run. 61 of 743 accuracy runs and tests of v1.0 to v6.1 were
+    made with another build, mostly in another container.
+
+    Why: runs of one result mostly come from one installation; another build is a run of another day
+    or another machine.
+    Fix: nothing, where LoadGen was installed again; else run again on the machine described.
+    Source: LoadGen: loadgen_build_date_utc.
+    """
+    if run.kind in ("performance", "ranging") or run.built is None:
+        raise NotJudged
+
+    def submitted(one: RunTrace) -> RunTrace | None:
+        return next((field.submitted.get((one.tree, key)) for key in one.results), None)
+
+    def other_build(one: RunTrace) -> bool:
+        main = submitted(one)
+        return main is not None and None not in (one.built, main.built) and one.built != main.built
+
+    runs = field.first_of(run, "build of the run", other_build)
+    main = submitted(run)
+    if runs and main is not None:
+        yield Problem(
+            f"found a LoadGen built at {moment(run.built)}{_also(runs)}; expected {moment(main.built)}, the "
+            "build of the performance run",
+            path=run.path,
+            line=run.lines.get("loadgen_build_date_utc"),
+            found=moment(run.built),
+            required=moment(main.built),
+            evidence=evidence(
+                "one loadgen_build_date_utc in the runs of a result",
+                "low",
+                {
+                    "this run": moment(run.built),
+                    "performance run": moment(main.built),
+                    "performance log": main.path,
+                },
+            ),
+            **_together(runs),
+        )
+
+
+_SOMETIMES = {
+    "result_invalid_reason",
+    "result_inferred_tokens_per_second",
+    "result_inferred_completed_tokens_per_second",
+}
+"""Records that depend on more than LoadGen, scenario and mode."""
+
+
+@rule("R320", ERROR)
+def all_records_of_its_kind(run: RunTrace, round: Round, field: Field) -> Problems:
+    """A log holds every record that all other logs of the same LoadGen sources, scenario and mode hold.
+
+    In 123 groups of such logs of v1.0 to v6.1 no other record is missing in one alone than
+    those that depend on settings. Judged where there are three other logs.
+
+    Why: LoadGen writes the same records in every run of a kind; a missing one was taken out.
+    Fix: use the log as LoadGen wrote it.
+    Source: LoadGen test_settings_internal.cc, results.cc; published rounds.
+    """
+    if run.written is None or run.kind == "ranging":
+        raise NotJudged
+    logs = field.logs_of_its_kind(run)
+    own = run.written
+    others = sum(map(len, logs.values())) - 1
+    if others < _LEAST_OTHERS:
+        raise NotJudged
+    if len(logs[own.digest]) > 1:
+        return
+    theirs = [runs[0] for digest, runs in logs.items() if digest != own.digest]
+    places = [one.written.places for one in theirs if one.written is not None]
+    missing = [
+        key
+        for key in places[0]
+        if key not in own.places and key not in _SOMETIMES and all(key in one for one in places)
+    ]
+    # What is set in one place is missing with its twin.
+    missing = [
+        key for key in missing if not key.startswith(("requested_", "effective_sample_concat"))
+    ]
+    if missing:
+        more = f", nor {quantity(len(missing) - 1, 'more')}" if len(missing) > 1 else ""
+        yield Problem(
+            f"found no record {missing[0]}{more}; expected it, as in {quantity(others, 'log')} of the same "
+            "LoadGen, scenario and mode",
+            path=run.path,
+            found=None,
+            required=missing[0],
+            evidence=evidence(
+                "records of one kind of log are the same",
+                "high",
+                {
+                    "missing": ", ".join(missing[:20]),
+                    "logs compared": others,
+                    "one of them": theirs[0].path,
+                },
+            ),
+        )
+
+
+_LEAST_OTHERS = 3
+
+
 @rule("R306", NOTE)
 def sources_of_several(run: RunTrace, round: Round, field: Field) -> Problems:
     """LoadGen's core sources are those that other submitters of the round used too.

@@ -8,7 +8,7 @@ from checker.model import LoggedRun
 from checker.parse.detail import DetailLog, Entry
 from checker.parse.power import seconds_of
 from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, given, rule
-from checker.rules.audit.found import HOUR, dated, json_log
+from checker.rules.audit.found import HOUR, dated, json_log, utc
 from checker.wording import pair
 from schemas.round import Round
 
@@ -85,6 +85,79 @@ def threads_of_one_process(run: LoggedRun, round: Round) -> Problems:
                 ),
             )
             return
+
+
+_MAIN_THREAD = ("requested_", "effective_", "generated_", "result_", "early_stopping_", "qsl_")
+
+
+@rule("R143", ERROR, needs="detail")
+def settings_and_results_of_one_thread(run: LoggedRun, round: Round) -> Problems:
+    """Settings and results of a run were written by one thread.
+
+    So it is in all 1,679 logs of v1.0 to v6.1.
+
+    Why: the thread that starts a test logs its settings and, at the end, its results; another one
+    means that lines of two logs were joined or changed.
+    Fix: use the log of one run as LoadGen wrote it.
+    Source: LoadGen loadgen.cc, StartTest; logging.cc: tid of every record.
+    """
+    detail = json_log(run)
+    first: Entry | None = None
+    for key, found in detail.entries.items():
+        entry = found[-1]
+        if not entry.tid or not key.startswith(_MAIN_THREAD):
+            continue
+        first = first or entry
+        if entry.tid != first.tid and entry.pid == first.pid:
+            yield Problem(
+                f"found {key} written by thread {entry.tid}; expected thread {first.tid}, which wrote "
+                f"{first.key} on line {first.line}",
+                path=run.detail_path,
+                line=entry.line,
+                found=entry.tid,
+                required=first.tid,
+                evidence=evidence(
+                    "one tid in settings and results",
+                    "high",
+                    {
+                        f"tid of {first.key}": first.tid,
+                        f"tid of {key}": entry.tid,
+                        "pid": entry.pid,
+                    },
+                    {first.key: first.line, key: entry.line},
+                ),
+            )
+            return
+
+
+@rule("R144", ERROR, needs="detail")
+def build_dates_agree(run: LoggedRun, round: Round) -> Problems:
+    """LoadGen's two build dates are one moment, in local time and in UTC.
+
+    They differ by whole quarter hours, to the millisecond, in all 1,679 logs of v1.0 to v6.1.
+
+    Why: both are taken when LoadGen is built; where they disagree one was changed.
+    Fix: use the log as LoadGen wrote it.
+    Source: LoadGen version_generator.py: loadgen_build_date_local and loadgen_build_date_utc.
+    """
+    look = Look(json_log(run))
+    texts = [look.text(key) for key in (keys.LOADGEN_BUILD_DATE, "loadgen_build_date_local")]
+    in_utc, local = (given(utc(text)) for text in texts)
+    apart = (in_utc - local).total_seconds()
+    rest = (apart + 450.0) % 900.0 - 450.0
+    if abs(rest) > 1 or abs(apart) > 15 * HOUR:
+        yield Problem(
+            f"found LoadGen's build date {texts[1]} local and {texts[0]} UTC, {abs(apart):,.1f} s apart; "
+            "expected one moment, whole quarter hours of a time zone aside",
+            path=run.detail_path,
+            line=look.detail.line(keys.LOADGEN_BUILD_DATE),
+            found=float(f"{apart:.1f}"),
+            required="a multiple of 900 s",
+            evidence=look.evidence(
+                "loadgen_build_date_utc - loadgen_build_date_local is a multiple of 900 s, within 1 s",
+                "high",
+            ),
+        )
 
 
 @rule("R123", ERROR, needs="detail")

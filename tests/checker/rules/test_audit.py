@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from checker.rules.audit import origin
 from tests.checker.audit.real import shared_tree
 from tests.checker.rules.breaking import not_plain, place_of
 from tests.conftest import Grow
@@ -43,6 +44,34 @@ def _set(scenario: str, key: str, value: Any, run: str = "detail") -> Callable[[
         tree.set_log(place.detail if run == "detail" else place.accuracy_detail, key, value)
 
     return change
+
+
+def _record(scenario: str, key: str, name: str, value: Any) -> Callable[[GoodTree], None]:
+    """One value of a record's metadata replaced."""
+
+    def change(tree: GoodTree) -> None:
+        place = tree.result(scenario).detail
+        lines = place.read_text().splitlines()
+        at = next(n for n, line in enumerate(lines) if f'"key": "{key}"' in line)
+        record = json.loads(lines[at][len(MARKER) :])
+        record["metadata"][name] = value
+        lines[at] = MARKER + json.dumps(record)
+        place.write_text("\n".join(lines) + "\n")
+
+    return change
+
+
+def _typed(tree: GoodTree) -> None:
+    place = tree.result("Server").detail
+    for number, name in enumerate(("97.00", "99.00", "99.90"), 2):
+        tree.set_log(place, f"result_{name}_percentile_latency_ns", number * 100_000_000)
+
+
+def _committed(tree: GoodTree) -> None:
+    """Every log of a checkout of one commit."""
+    for place in tree.root.rglob(DETAIL):
+        tree.set_log(place, "loadgen_git_log_message", f"{'ab' * 20} A commit")
+        tree.set_log(place, "loadgen_git_commit_date", "2026-01-02T03:04:05+00:00")
 
 
 def _scale(scenario: str, key: str, factor: float) -> Callable[[GoodTree], None]:
@@ -251,6 +280,7 @@ BREAKS: dict[str, list[Change]] = {
         Change(_text("SingleStream", "early_stopping_result", "discard ", "discard 9"), "SingleStream/detail"),
         Change(_text("SingleStream", "early_stopping_result", "queries (", "queries (9"), "SingleStream/detail"),
         Change(_text("MultiStream", "early_stopping_result", "estimate: ", "estimate: 9"), "MultiStream/detail"),
+        Change(_set("Server", "early_stopping_result", " * Only processed 5 queries."), "Server/detail", REAL),
     ],
     "R108": [
         Change(_scale("SingleStream", "early_stopping_latency_ss", 1.2), "SingleStream/detail"),
@@ -326,6 +356,17 @@ BREAKS: dict[str, list[Change]] = {
             "Offline/detail",
         )
     ],
+    "R142": [
+        Change(_set("Offline", "result_99.00_percentile_latency_ns", 154_900_000), "Offline/detail", REAL),
+        Change(_typed, "Server/detail", REAL, severity="error"),
+    ],
+    "R143": [
+        Change(_record("Server", "result_validity", "tid", 77), "Server/detail", REAL),
+        Change(_record("Offline", "effective_target_qps", "tid", 77), "Offline/detail", REAL),
+    ],
+    "R144": [
+        Change(_set("Offline", "loadgen_build_date_utc", "2026-01-02T03:04:05.000006"), "Offline/detail", REAL)
+    ],
     "R131": [Change(_other_hash, "Offline/accuracy/accuracy.txt", REAL)],
     "R201": [
         Change(_swapped_set, "Offline/detail", REAL),
@@ -370,6 +411,18 @@ BREAKS: dict[str, list[Change]] = {
         Change(
             _test_is_performance(("result_mean_latency_ns", 12)),
             f"Offline/TEST01/performance/run_1/{DETAIL}",
+        )
+    ],
+    "R318": [
+        Change(
+            _set("Offline", "loadgen_git_commit_date", "2020-01-02T03:04:05+00:00"), "Offline/detail", REAL,
+            before=_committed,
+        )
+    ],
+    "R319": [
+        Change(
+            _set("Offline", "loadgen_build_date_utc", "2026-01-02T03:04:05.000006", run="accuracy"),
+            f"Offline/accuracy/{DETAIL}", REAL, severity="note",
         )
     ],
     "R311": [Change(_scale("Offline", "result_tokens_per_second", 0.01), "Server/detail", _LLM_OFFLINE)],
@@ -435,6 +488,22 @@ def test_change_is_seen(rule: str, case: Change, grow: Grow, tmp_path: Path) -> 
         assert finding.severity == (case.severity or finding.severity)
         assert finding.message and finding.fix and finding.evidence, finding
         assert finding.evidence["formula"] and finding.evidence["confidence"]
+
+
+def test_a_record_that_all_logs_of_its_kind_hold(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(origin, "_LEAST_OTHERS", 2)
+    tree = _made(Change(_typed, "", REAL), lambda **_: None, tmp_path)  # type: ignore[arg-type, return-value]
+    assert tree.check(select=("R320",)).findings == []
+    place = tree.result("Offline").detail
+    tree.set_log(place, "generated_query_duration", DELETE)
+    (finding,) = tree.check(select=("R320",)).findings
+    assert (finding.path, finding.required) == (tree.relative(place), "generated_query_duration")
+    assert finding.message == (
+        "found no record generated_query_duration; expected it, as in 2 logs of the same LoadGen, "
+        "scenario and mode"
+    )
 
 
 def test_plain_check_leaves_the_family_out(grow: Grow) -> None:
