@@ -5,7 +5,7 @@ Every class has ``path`` (where it is, relative to the tree), ``division`` and `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -627,7 +627,10 @@ class Result(msgspec.Struct, eq=False):
 
 
 class Fingerprint(msgspec.Struct, frozen=True):
-    """What distinguishes one performance run's log from every other: size, date, process, latencies, counts."""
+    """What distinguishes one performance run's log from every other: size, date, process, latencies, counts.
+
+    doubts: ids of rules that found an error in the log where it is.
+    """
 
     path: str
     subject: Subject
@@ -635,6 +638,7 @@ class Fingerprint(msgspec.Struct, frozen=True):
     system: tuple[str, str]
     mark: tuple[str, ...]
     results: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
 
 def fingerprint_of(run: PerformanceRun) -> Fingerprint | None:
@@ -678,7 +682,8 @@ class SharedLogs(msgspec.Struct, frozen=True, kw_only=True):
 
     systems: (submitter, system) of both; logs: pairs of paths, the first system's first; results:
     the keys of all results that rest on them; differences: hardware fields of the two descriptions
-    that differ. path: the first log of the second system.
+    that differ. copy: the system whose logs contradict their place (``doubts``), where the other's do
+    not; else None. path: its first log, or the folder of both systems.
     """
 
     path: str
@@ -688,6 +693,9 @@ class SharedLogs(msgspec.Struct, frozen=True, kw_only=True):
     logs: tuple[tuple[str, str], ...]
     results: tuple[str, ...]
     differences: tuple[str, ...]
+    copy: tuple[str, str] | None = None
+    doubts: tuple[str, ...] = ()
+    copied: tuple[str, ...] = ()
 
 
 _MANY_COPIES = 50
@@ -722,18 +730,43 @@ def shared_logs(
             name for name in HARDWARE_FIELDS if _plain(a.get(name)) != _plain(b.get(name))
         ]
         keys = [key for pair in members for log in pair for key in log.results]
+        at = _copied(members)
+        copies = [pair[at] for pair in members] if at is not None else []
+        shown = copies[0] if copies else None
+        shared = Subject(division, first[0] if first[0] == second[0] else None)
         found.append(
             SharedLogs(
-                path=other.path,
+                path=shown.path if shown is not None else common_folder((one.path, other.path)),
                 division=division,
-                subject=Subject(division, *second),
+                subject=Subject(division, *shown.system) if shown is not None else shared,
                 systems=(first, second),
                 logs=tuple((one.path, other.path) for one, other in members),
                 results=tuple(dict.fromkeys(keys)),
                 differences=tuple(differences),
+                copy=shown.system if shown is not None else None,
+                doubts=shown.doubts if shown is not None else (),
+                copied=tuple(dict.fromkeys(key for log in copies for key in log.results)),
             )
         )
     return found
+
+
+def _copied(pairs: Sequence[tuple[Fingerprint, Fingerprint]]) -> int | None:
+    """Which of two systems has the copies: 0, 1, or None where their logs do not say."""
+    doubts = [{rule for pair in pairs for rule in pair[at].doubts} for at in (0, 1)]
+    if doubts[0] < doubts[1]:
+        return 1
+    return 0 if doubts[1] < doubts[0] else None
+
+
+def common_folder(paths: Iterable[str]) -> str:
+    """The folder that holds all of these files."""
+    shared: list[str] = []
+    for names in zip(*(path.split("/")[:-1] for path in paths), strict=False):
+        if len(set(names)) > 1:
+            break
+        shared.append(names[0])
+    return "/".join(shared) or "."
 
 
 def _plain(value: Any) -> str:

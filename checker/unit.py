@@ -204,6 +204,7 @@ def _judge_result(result: Result, judge: Judge) -> Outcome:
         applied += judged.applied
         skipped.extend(judged.skipped)
     findings = linked(_one_for_each_cause(findings), links)
+    prints = [_doubted(mark, findings) for mark in prints]
     if traces is not None:
         note_contradictions(traces, findings)
     weights = result.measurements.fields.get("weight_data_types") if result.measurements else None
@@ -229,6 +230,11 @@ def _judge_result(result: Result, judge: Judge) -> Outcome:
         key=result.key,
     )
     return Outcome(row, findings, traces, prints)
+
+
+def _doubted(log: Fingerprint, findings: list[Finding]) -> Fingerprint:
+    doubts = {f.rule for f in findings if f.severity == "error" and f.path == log.path}
+    return msgspec.structs.replace(log, doubts=tuple(sorted(doubts))) if doubts else log
 
 
 def clean_facts(facts: list[Any]) -> list[Any]:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from checker.audit.traces import Field, RunTrace, base_name
+from checker.model import common_folder
 from checker.rule import Rule
 from schemas.load import load_round
 from schemas.report import Subject
@@ -66,13 +67,7 @@ class CopiedRuns(msgspec.Struct, kw_only=True):
         """The copy's log; where it is not known which is the copy, the folder of all."""
         if self.copies:
             return self.copies[0].path
-        parts = [run.path.split("/")[:-1] for run in self.runs]
-        shared: list[str] = []
-        for names in zip(*parts, strict=False):
-            if len(set(names)) > 1:
-                break
-            shared.append(names[0])
-        return "/".join(shared) or "."
+        return common_folder(run.path for run in self.runs)
 
     @property
     def division(self) -> str | None:
@@ -253,7 +248,7 @@ def _named_by_check(rules: Sequence[Rule]) -> Callable[[RunTrace, RunTrace], boo
 
 def _doubts(run: RunTrace) -> frozenset[str]:
     """What speaks against a run where it is: errors in its log, another mode or scenario."""
-    doubts = set(run.contradictions)
+    doubts = {*run.contradictions, *run.beside}
     if run.kind == "accuracy" and not run.accuracy:
         doubts.add("mode")
     if run.kind != "accuracy" and run.accuracy:

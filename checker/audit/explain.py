@@ -12,8 +12,10 @@ from checker import loadgen_keys as keys
 from checker import metrics
 from checker.archive import opened
 from checker.audit import figures
+from checker.audit.copies import RULES, CopiedRuns, copied_runs
 from checker.audit.evidence import Noted, noting
-from checker.audit.traces import Field, Traces, traces_of
+from checker.audit.join import TARGETS
+from checker.audit.traces import Field, RunTrace, Traces, note_contradictions, traces_of
 from checker.clean import clean
 from checker.detect import detect_round
 from checker.discover import ResultPlan, discover, locate
@@ -62,11 +64,10 @@ def explain(
         plans = discover(listing, round, place).results
         chosen = _chosen(plans, name)
         result = load_result(chosen, round)
-        across = _across(plans, chosen, round, rules, progress)
         tested = [
             one for thing in things_of(result) for one in _applied(rules, thing, round, result)
         ]
-        tested += [one for thing in across for one in _applied(rules, thing, round, result)]
+        tested += _across(plans, chosen, round, rules, result, progress)
         return Explanation(
             format=FORMAT,
             format_version=1,
@@ -107,24 +108,77 @@ def _across(
     chosen: ResultPlan,
     round: Round,
     rules: Sequence[Rule],
+    result: Result,
     progress: Progress | None,
-) -> list[Any]:
-    """What the rules across results judge of the chosen one: its traces among all of the tree's."""
-    from checker.audit.traces import ResultTrace, RunTrace
-
-    if not any(rule.target in (RunTrace, ResultTrace) for rule in rules):
-        return []
+) -> Iterator[Tested]:
+    """What the rules across results say of the chosen one: its traces among all of the tree's."""
+    if not any(rule.target in TARGETS for rule in rules):
+        return
     traces: list[Traces] = []
-    own: list[Any] = []
+    own: Traces | None = None
     for number, plan in enumerate(plans, 1):
-        one = traces_of(load_result(plan, round))
-        traces.append(one)
+        traces.append(traces_of(load_result(plan, round)))
         if plan is chosen:
-            own = [one.result, *one.runs]
+            own = traces[-1]
         if progress is not None:
             progress(number, len(plans))
-    Field(traces)
-    return own
+    if own is None:
+        return
+    field = Field(traces, own=own.runs)
+    for thing in (own.result, *own.runs):
+        yield from _applied(rules, thing, round, result)
+    yield from _copies(
+        field, own, dict(zip(map(id, traces), plans, strict=True)), traces, rules, result
+    )
+
+
+def _copies(
+    field: Field,
+    own: Traces,
+    plans: dict[int, ResultPlan],
+    traces: Sequence[Traces],
+    rules: Sequence[Rule],
+    result: Result,
+) -> Iterator[Tested]:
+    """Whether any run of the result is another's, by each of the relations that a copy leaves."""
+    from checker.rules import all_rules
+
+    round = result.round
+    if _of(own, copied_runs(field, rules)):
+        # Which of them is the copy follows from what is wrong with each.
+        involved = {id(run) for one in _of(own, copied_runs(field, rules)) for run in _runs_of(one)}
+        judge = Judge(all_rules(), round, audit=True)
+        for one in traces:
+            if any(id(run) in involved for run in one.runs):
+                loaded = load_result(plans[id(one)], round)
+                findings = [f for thing in things_of(loaded) for f in judge(thing).findings]
+                note_contradictions(one, findings)
+    copied = _of(own, copied_runs(field, rules))
+    for rule in rules:
+        if rule.target is not CopiedRuns:
+            continue
+        found = [one for one in copied if RULES[one.relation] == rule.id]
+        for group in found:
+            yield from _applied([rule], group, round, result)
+        if not found:
+            yield Tested(
+                rule=rule.id,
+                name=rule.name,
+                summary=rule.summary,
+                path=clean(own.result.path) or ".",
+                outcome="agrees" if own.runs else "not tested",
+                reason=None if own.runs else "the result has no log",
+                values={"logs of the result": len(own.runs), "compared with logs": len(field.runs)},
+            )
+
+
+def _of(own: Traces, copied: Sequence[CopiedRuns]) -> list[CopiedRuns]:
+    mine = {id(run) for run in own.runs}
+    return [one for one in copied if any(id(run) in mine for run in _runs_of(one))]
+
+
+def _runs_of(copied: CopiedRuns) -> Iterator[RunTrace]:
+    return (run for group in copied.groups for run in group)
 
 
 def _applied(rules: Sequence[Rule], thing: Any, round: Round, result: Result) -> Iterator[Tested]:
@@ -139,6 +193,12 @@ def _applied(rules: Sequence[Rule], thing: Any, round: Round, result: Result) ->
                 value = attribute(thing, need.path)
                 if isinstance(value, int | float | str) and value != "":
                     seen.values[need.path] = value
+        if not seen.values and judged.findings and judged.findings[0].evidence:
+            seen.values.update(
+                (key, value)
+                for key, value in judged.findings[0].evidence.items()
+                if key not in ("lines", "confidence")
+            )
         if not judged.findings and judged.skipped:
             outcome, reason = "not tested", _reason(rule, thing, round, seen)
         else:

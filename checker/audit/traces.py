@@ -69,7 +69,8 @@ class RunTrace(msgspec.Struct):
     sources: SHA-1 of LoadGen's core files; written: from which source lines its records come;
     at: the log line of each of those; lines: where some keys stand in the log.
     latencies: mean, greatest and six percentiles in ns, where all are there. mark, identity: what
-    P149 and C124 tell a log by. commit: of LoadGen's sources. contradictions: ids of rules that found an error in the log.
+    P149 and C124 tell a log by. commit: of LoadGen's sources. contradictions: ids of rules that
+    found an error in the log; beside: of those that found another log of the result to contradict it.
     """
 
     path: str
@@ -104,6 +105,7 @@ class RunTrace(msgspec.Struct):
     commit: str | None = None
     equal_issue: bool | None = None
     contradictions: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
     @property
     def division(self) -> str | None:
@@ -203,14 +205,21 @@ def traces_of(result: Result) -> Traces:
     return found
 
 
+_BETWEEN_RUNS = {"C121", "C122", "R138", "R139", "R140", "W108", "W120", "W124"}
+"""Rules that hold a result's performance run against its tests, its accuracy run or its meter."""
+
+
 def note_contradictions(traces: Traces, findings: Sequence[Finding]) -> None:
     """Keep with each run, and each log of answers, which rules found something wrong with it."""
     errors: dict[str | None, set[str]] = defaultdict(set)
     for finding in findings:
         if finding.severity == "error":
             errors[finding.path].add(finding.rule)
+    beside = {f.rule for f in findings if f.severity == "error" and f.rule in _BETWEEN_RUNS}
     for run in traces.runs:
         run.contradictions = tuple(sorted(errors.get(run.path, ())))
+        if run.kind == "performance":
+            run.beside = tuple(sorted(beside))
     doubts: dict[str | None, set[str]] = defaultdict(set)
     for finding in findings:
         if finding.severity in ("error", "warning"):
@@ -490,9 +499,16 @@ def _kind_of_log(run: RunTrace) -> tuple[Any, ...] | None:
 
 
 class Field:
-    """All traces of an audit, indexed; ``old`` is the report of an earlier round, if one was given."""
+    """All traces of an audit, indexed.
 
-    def __init__(self, traces: list[Traces], old: Report | None = None) -> None:
+    old: the report of an earlier round, if one was given; own: the runs that findings about several
+    runs are made at, where they are among them.
+    """
+
+    def __init__(
+        self, traces: list[Traces], old: Report | None = None, own: Sequence[RunTrace] = ()
+    ) -> None:
+        self._own = {id(run) for run in own}
         self.runs = [run for one in traces for run in one.runs]
         self.results = [one.result for one in traces]
         self.old = old
@@ -572,7 +588,8 @@ class Field:
         key = (run.tree, run.division, run.owner, run.kind, what)
         if key not in self._wrong:
             members = self._of_kind.get(key[:4], [])
-            self._wrong[key] = sorted((r for r in members if wrong(r)), key=lambda r: r.path)
+            found = [r for r in members if wrong(r)]
+            self._wrong[key] = sorted(found, key=lambda r: (id(r) not in self._own, r.path))
         found = self._wrong[key]
         return found if found and found[0] is run else []
 

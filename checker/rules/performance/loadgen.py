@@ -121,16 +121,21 @@ def log_of_one_system(shared: SharedLogs, round: Round) -> Problems:
     Source: submission_rules.adoc: results are those of the system that is described.
     """
     (owner, first), (other, second) = shared.systems
-    mine, theirs = shared.logs[0]
     submitters = f" of {owner} and {other}" if owner != other else ""
     differ = listed(list(shared.differences)) if shared.differences else "no hardware field"
+    copy = shared.copy[1] if shared.copy is not None else None
+    whose = f"; those of {copy} contradict their place ({listed(list(shared.doubts[:4]))})"
     yield Problem(
         f"systems {first} and {second}{submitters} share {quantity(len(shared.logs), 'log')}, the first "
-        f"{mine}; their descriptions differ in {differ}; expected a run of its own for each system",
+        f"{' and '.join(shared.logs[0])}; their descriptions differ in {differ}{whose if copy else ''}; "
+        "expected a run of its own for each system",
         found=[log for pair in shared.logs[:10] for log in pair],
         required="logs of each system's own runs",
-        path=theirs,
+        path=shared.path,
         case=None if owner != other else "one submitter" if shared.differences else "one machine",
-        results=shared.results,
+        results=shared.copied or shared.results,
+        # Which of two submitters' logs is the genuine one is not known where neither contradicts its
+        # place: none of their results is made invalid.
+        invalidates=() if owner != other and copy is None else None,
         count=len(shared.logs),
     )

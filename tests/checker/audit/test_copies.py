@@ -46,7 +46,24 @@ def test_two_systems_with_one_log_are_one_finding_of_the_check(grow: Grow) -> No
     other = _another(tree, system="box2")
     _give(tree, other, "Offline", "SingleStream")
     (finding,) = _of_family(tree)
-    assert (finding.rule, finding.count) == ("P149", 2)
+    assert (finding.rule, finding.count, finding.path) == ("P149", 2, "closed/Acme/results")
+    assert finding.subject.system is None and len(finding.results) == 4
+
+
+def test_of_two_systems_with_one_log_the_one_that_contradicts_its_place_is_named(
+    grow: Grow,
+) -> None:
+    tree = grow(**EDGE)
+    other = _another(tree, system="box2")
+    for name in (DETAIL, SUMMARY):
+        shutil.copyfile(
+            tree.result("Offline").performance / name,
+            other.result("SingleStream").performance / name,
+        )
+    (finding,) = [f for f in tree.check().findings if f.rule == "P149"]
+    assert finding.path == tree.relative(other.result("SingleStream").detail)
+    assert finding.subject.system == "box2" and "those of box2 contradict" in finding.message
+    assert {key.split("/")[2] for key in finding.results} == {"box2"}
 
 
 @pytest.mark.parametrize("chosen", ["R", "R301"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,26 @@ def test_a_contradiction_stands_first_with_both_sides(grow: Grow) -> None:
     assert lines[0] == f"Evidence for {KEY} (v6.0)"
     assert next(line for line in lines if line.startswith("error")).startswith("error    R103 ")
     assert main(["audit", str(tree.root), "--explain", KEY, "--no-progress"]) == 1
+
+
+def test_copies_are_shown_with_both_logs_and_without_a_copy_what_was_compared(grow: Grow) -> None:
+    tree = grow()
+    family = ("R301", "R302", "R303", "R307", "R308")
+    found = {one.rule: one for one in explain(tree.root, KEY).tested if one.rule in family}
+    assert {one.outcome for one in found.values()} == {"agrees"}
+    assert found["R301"].values["compared with logs"] > found["R301"].values["logs of the result"] > 1
+    place = tree.result("Offline")
+    shutil.copyfile(place.detail, place.accuracy_detail)
+    found = {one.rule: one for one in explain(tree.root, KEY).tested if one.rule in family}
+    copied = found["R301"]
+    assert (copied.outcome, copied.severity) == ("finding", "error")
+    assert {copied.values["log 1"], copied.values["log 2"]} == {
+        tree.relative(place.detail),
+        tree.relative(place.accuracy_detail),
+    }
+    # A performance log in the accuracy run's place is the copy.
+    assert copied.path == tree.relative(place.accuracy_detail)
+    assert {one.outcome for rule, one in found.items() if rule != "R301"} == {"agrees"}
 
 
 def test_other_rules_and_the_folder_as_a_name(grow: Grow) -> None:
