@@ -55,7 +55,9 @@ def test_copies_are_shown_with_both_logs_and_without_a_copy_what_was_compared(gr
     family = ("R301", "R302", "R303", "R307", "R308")
     found = {one.rule: one for one in explain(tree.root, KEY).tested if one.rule in family}
     assert {one.outcome for one in found.values()} == {"agrees"}
-    assert found["R301"].values["compared with logs"] > found["R301"].values["logs of the result"] > 1
+    assert (
+        found["R301"].values["compared with logs"] > found["R301"].values["logs of the result"] > 1
+    )
     place = tree.result("Offline")
     shutil.copyfile(place.detail, place.accuracy_detail)
     found = {one.rule: one for one in explain(tree.root, KEY).tested if one.rule in family}
