@@ -208,6 +208,13 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
         test.performance_sample_count_override = held
     for warning in hints.warnings:
         channel.send("warning", message=warning)
+    limit_s = test.server_target_latency_ns / 1e9
+    if measured and settings.scenario == "Server" and not tokens and warm_up.typical_s > limit_s:
+        channel.send(
+            "warning",
+            message=f"found {warm_up.typical_s * 1000:,.4g} ms for one inference in the warm-up; expected less "
+            f"than Server's limit of {limit_s * 1000:g} ms, which no target_qps can meet otherwise",
+        )
     channel.send(
         "ready",
         queries=hints.queries,

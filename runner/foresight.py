@@ -67,6 +67,8 @@ def foresee(plan: Plan) -> str:
         values = math.prod(n for n in tensor.shape if n is not None)
         size += values * (int(bits[0]) if bits else 8) // 8
     held = (plan.rules.performance_sample_count or benchmark.performance_sample_count) * size
+    if (count := _sample_count(plan)) is not None:
+        held = min(held, count * size)
     return (
         f"{', '.join(plan.scenarios)}: {', '.join(parts)}; at least {duration_text(least)} and "
         f"the accuracy runs' own time, up to {duration_text(most)} if all is repeated; "

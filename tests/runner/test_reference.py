@@ -228,5 +228,7 @@ def test_the_forecast_counts_the_samples_that_loadgen_asks_for(tmp_path: Path) -
     )
     assert "24,576 samples or more in Offline" in foresee(resnet)
     assert "samples or more" not in foresee(changed(resnet, benchmark="digits"))
+    several = changed(resnet, scenarios=("SingleStream", "MultiStream"))
+    assert "5,296 samples or more in MultiStream" in foresee(several)  # 662 queries of 8
     slow = plan(tmp_path, scenarios=("Server",), target_qps=1.0, min_query_count=300)
     assert "at least 5 min" in foresee(slow)

@@ -379,3 +379,19 @@ def test_early_stopping_is_reported_in_loadgen_s_own_words(tmp_path: Path) -> No
     (warning,) = (w for w in result.warnings if "early stopping" in w)
     assert "found about 200 queries in 1 s; early stopping needs 459 or more" in warning
     assert "at least 3 s" in warning
+
+
+def test_a_limit_that_one_inference_exceeds_is_named_before_the_run(tmp_path: Path) -> None:
+    base = job("Server")
+    settings = replace(base.settings, target_qps=20, target_latency_ms=5, min_duration_ms=300)
+    slow = replace(
+        base,
+        settings=settings,
+        backend="tests.runner.cheats:Sleeps",
+        backend_options={"seconds": 0.02},
+        early_stop=False,
+    )
+    result = measure(slow, tmp_path / "run")
+    assert not result.valid
+    (warning,) = (w for w in result.warnings if "for one inference" in w)
+    assert "expected less than Server's limit of 5 ms, which no target_qps can meet" in warning
