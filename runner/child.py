@@ -103,6 +103,7 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     from runner.backends import open_backend
     from runner.backends.base import Profiles, Warns
     from runner.benchmarks import open_benchmark
+    from runner.conditions import Conditions
     from runner.disturbance import Disturbance
     from runner.errors import DatasetError, RunnerError, SettingsError
     from runner.qsl import Library
@@ -267,7 +268,7 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     began = time.monotonic()
     watch = Watch(limits) if limits and job["early_stop"] else None
 
-    disturbance = Disturbance()
+    disturbance, conditions = Disturbance(), Conditions()
     timeline: TimelineWriter | None = None
     if measured:
         what = "first tokens" if tokens is not None else "queries"
@@ -278,7 +279,7 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
 
     reporter = threading.Thread(
         target=_report,
-        args=(channel, sut, began, stop, watch, answering, disturbance, timeline),
+        args=(channel, sut, began, stop, watch, answering, disturbance, conditions, timeline),
         name="reporter",
         daemon=True,
     )
@@ -297,6 +298,11 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     lg.StartTestWithLogSettings(handle, samples, test, log, audit)
     seconds = time.monotonic() - began
     channel.send("disturbed", share=disturbance.share())
+    recorded, said = conditions.found()
+    for warning in said if measured else ():
+        channel.send("warning", message=warning)
+    if job["cpus"]:
+        recorded = {"Processors": f"{cpu_list(os.sched_getaffinity(0))}, bound", **recorded}
     channel.phase = "done"
     stall.enter("closing")
     stop.set()
@@ -316,7 +322,7 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
         "seconds": seconds,
         "samples": sut.done,
         "framework": framework,
-        "processors": cpu_list(os.sched_getaffinity(0)) if job["cpus"] else "",
+        "conditions": recorded,
         "total": total,
         "batch_size": job["batch_size"],
     }
@@ -421,6 +427,7 @@ def _report(
     watch: Any,
     answering: Callable[[], None],
     disturbance: Any,
+    conditions: Any,
     timeline: Any,
 ) -> None:
     """Report the counters until `stop`; `answering` is called once, after the first answer."""
@@ -429,6 +436,7 @@ def _report(
     before = 0
     while not stop.wait(REPORT_EVERY_S):
         now, done = time.monotonic() - began, sut.done
+        conditions.look()
         if done and not before:
             answering()
         issued, late = getattr(sut, "issued", None), getattr(sut, "late", 0)

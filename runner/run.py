@@ -101,7 +101,7 @@ class Measurement:
         warnings: what should be known about the result.
         disturbed: share of the time for which threads of the run waited for a processor that other
             processes, or the host, had; 0 where the kernel does not say.
-        processors: those that the run was bound to, as a list; "" where it was not.
+        conditions: what the machine did to the run, title to text (see `runner.conditions`).
     """
 
     folder: Path
@@ -117,7 +117,7 @@ class Measurement:
     samples: int
     warnings: tuple[str, ...] = ()
     disturbed: float = 0.0
-    processors: str = ""
+    conditions: Mapping[str, str] = field(default_factory=dict)
 
 
 def measure(job: Job, folder: Path, progress: Progress | None = None) -> Measurement:
@@ -498,5 +498,5 @@ def _judge(
         samples=done["samples"],
         warnings=(*done["warnings"], *_noted(done["disturbed"], job)),
         disturbed=done["disturbed"],
-        processors=done["processors"],
+        conditions=done["conditions"],
     )

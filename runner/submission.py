@@ -365,8 +365,7 @@ def _result_readme(
         f"| Data | {_data(benchmark, performance)} |",
         f"| LoadGen ran for | {performance.seconds:.1f} s |",
     ]
-    if performance.processors:
-        lines.append(f"| Processors | {performance.processors}, bound |")
+    lines += [f"| {title} | {text} |" for title, text in performance.conditions.items()]
     made_with = paper.made_with
     for title, text in (
         ("Weights", made_with.weights),

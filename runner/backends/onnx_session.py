@@ -302,7 +302,8 @@ def statement(options: SessionOptions, sessions: Sequence[Any], *more: str) -> s
         }
         known = {k: v if v is not None else as_text(given[k]) for k, v in shown.items()}
         parts.append(f"{name} with {_listed(known)}" if known else name)
-    parts.append(f"{got.intra_op_num_threads or 'default'} intra-op threads")
+    count = got.intra_op_num_threads
+    parts.append(f"{count or 'default'} intra-op thread{'' if count == 1 else 's'}")
     if got.inter_op_num_threads != 1:
         parts.append(f"{got.inter_op_num_threads} inter-op threads")
     spins = got.get_session_config_entry(SPINNING) == "1"
