@@ -360,7 +360,7 @@ def run(options: argparse.Namespace) -> int:
     if options.dry_run:
         return EXIT_OK
     outcomes = measured(plan, Listener(enabled=not options.no_progress))
-    if any(o.performance_run is not None for o in outcomes):
+    if any(o.path is not None and o.path.is_relative_to(plan.tree.out) for o in outcomes):
         say(
             f"written to {plan.tree.out}; check it with: assay check {plan.tree.out} "
             f"--round {plan.rules.round}"

@@ -38,6 +38,17 @@ def test_a_run_tells_its_cost_and_its_result(
     assert "pre-generated" in err
 
 
+def test_a_run_that_was_ended_early_is_not_said_to_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow = ["--backend", "tests.runner.cheats:Sleeps", "--backend-option", "seconds=0.2"]
+    many = ["--scenario", "Server", "--target-qps", "200", "--min-duration", "5"]
+    assert main(["run", "--out", str(tmp_path / "tree"), *slow, *many]) == 1
+    out, err = capsys.readouterr()
+    assert "digits Server       invalid     not measured" in out and "Lower target_qps" in out
+    assert "written to" not in err and not (tmp_path / "tree").exists()
+
+
 def test_a_data_set_too_small_for_the_round_is_told_before_the_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
