@@ -148,21 +148,23 @@ def gates_of(round: Round, benchmark: str) -> list[Gate]:
 
 def _options(benchmark: str, options: argparse.Namespace) -> dict[str, Any]:
     """What a score needs beside its data: a grader of code, the embedded stories' right answers."""
+    from checker.accuracy import registry
+
+    found: dict[str, Any] = {}
+    if options.grader is not None:
+        from runner.grading import Grader
+
+        if not registry.method(benchmark).graded:
+            raise Usage(f"--grader is for benchmarks whose answers are code; {benchmark} has none")
+        found["grade_code"] = Grader(options.grader)
     if benchmark == "stories" and (
         options.data is None or (options.data / "prompts.txt").is_file()
     ):
         from runner.benchmarks.stories import open_stories
 
         stories = open_stories(options.data)
-        return {"references": [stories.reference(index) for index in range(len(stories))]}
-    if options.grader is None:
-        return {}
-    from checker.accuracy import registry
-    from runner.grading import Grader
-
-    if not registry.method(benchmark).graded:
-        raise Usage(f"--grader is for benchmarks whose answers are code; {benchmark} has none")
-    return {"grade_code": Grader(options.grader)}
+        found["references"] = [stories.reference(index) for index in range(len(stories))]
+    return found
 
 
 def _part_of(result: AccuracyResult, size: int | None) -> str | None:

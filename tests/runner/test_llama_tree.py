@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from pathlib import Path
 
@@ -78,3 +79,27 @@ def test_a_tree_of_a_language_model(round: str, scenario: str, tmp_path: Path) -
         identity = assay.audit(tree, round=round, select=[rule])
         assert identity.findings == []
         assert identity.results[0].rules_applied > 0, f"{rule} had nothing to judge"
+
+
+def test_accuracy_of_a_log_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`assay accuracy` reads the data folder of the run: table and tokenizer."""
+    llm_data.llama(tmp_path / "data", 3)
+    answers = json.loads((tmp_path / "data" / "answers.json.txt").read_text("utf-8"))
+    log = [
+        {
+            "seq_id": index,
+            "qsl_idx": index,
+            "data": b"".join(token.to_bytes(4, "little") for token in ids).hex(),
+            "token_count": len(ids),
+        }
+        for index, ids in enumerate(answers)
+    ]
+    (tmp_path / "mlperf_log_accuracy.json").write_text(json.dumps(log), "utf-8")
+    command = ["accuracy", str(tmp_path), "--benchmark", "llama3.1-8b", "--no-progress"]
+    assert main([*command, "--data", str(tmp_path / "data")]) == 1  # three of 13,368
+    told = capsys.readouterr()
+    assert "{'rouge1': 100.0000, 'rouge2': 100.0000, 'rougeL': 100.0000" in told.out
+    assert "'gen_len': 1833, 'gen_num': 3, 'tokens_per_sample': 103.0}" in told.out
+    assert "only 3 samples were scored; the data set has 13,368" in told.err
+    assert main([*command, "--data", str(tmp_path), "--grader", "true"]) == 2
+    assert "llama3.1-8b has none" in capsys.readouterr().err

@@ -172,3 +172,21 @@ def test_a_measurement_that_the_checker_accepts(tmp_path: Path) -> None:
         "TEST06 verification complete\n"
     )
     assert "tokens counted by the server" in (folder / "README.md").read_text("utf-8")
+
+
+def test_accuracy_of_a_log_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`assay accuracy` knows the embedded stories' right answers; one of 500 is wrong here."""
+    from assay.cli import main
+
+    stories = open_stories(None)
+    log = []
+    for index in range(len(stories)):
+        tokens = list(stories.reference(index))[: None if index else -2]
+        data = b"".join(token.to_bytes(4, "little") for token in tokens).hex().upper()
+        log.append({"seq_id": index, "qsl_idx": index, "data": data, "token_count": len(tokens)})
+    (tmp_path / "mlperf_log_accuracy.json").write_text(json.dumps(log), "utf-8")
+    command = ["accuracy", str(tmp_path), "--benchmark", "stories", "--no-progress"]
+    assert main(command) == 0
+    assert "{'exact_match': 99.8000, 'tokens_per_sample': 48.798" in capsys.readouterr().out
+    assert main([*command, "--grader", "true"]) == 2
+    assert "stories has none" in capsys.readouterr().err
