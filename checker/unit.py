@@ -14,7 +14,8 @@ import msgspec
 
 from checker import metrics
 from checker.audit.copies import CopiedRuns
-from checker.audit.traces import ResultTrace, RunTrace, Traces, note_contradictions, traces_of
+from checker.audit.traces import ResultTrace, RunTrace, Traces
+from checker.audit.tracing import note_contradictions, traces_of
 from checker.causes import Link, linked
 from checker.clean import clean
 from checker.discover import ResultPlan

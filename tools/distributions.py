@@ -17,7 +17,9 @@ from typing import Any
 
 from checker.archive import opened
 from checker.audit import figures
-from checker.audit.traces import Field, Traces, traces_of
+from checker.audit.field import Field
+from checker.audit.traces import Traces
+from checker.audit.tracing import traces_of
 from checker.discover import discover, locate
 from checker.judging import Judge
 from checker.load import load_result

@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from checker.audit.traces import Field, RunTrace, base_name
+from checker.audit.field import Field
+from checker.audit.traces import RunTrace, base_name
 from checker.model import common_folder
 from checker.rule import Rule
 from schemas.load import load_round

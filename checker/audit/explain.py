@@ -14,8 +14,10 @@ from checker.archive import opened
 from checker.audit import figures
 from checker.audit.copies import RULES, CopiedRuns, copied_runs
 from checker.audit.evidence import Noted, noting
+from checker.audit.field import Field
 from checker.audit.join import TARGETS
-from checker.audit.traces import Field, RunTrace, Traces, note_contradictions, traces_of
+from checker.audit.traces import RunTrace, Traces
+from checker.audit.tracing import note_contradictions, traces_of
 from checker.clean import clean
 from checker.detect import detect_round
 from checker.discover import ResultPlan, discover, locate

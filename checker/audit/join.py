@@ -11,7 +11,8 @@ from pathlib import Path
 import msgspec
 
 from checker.audit.copies import CopiedRuns, copied_runs
-from checker.audit.traces import Field, ResultTrace, RunTrace, Traces
+from checker.audit.field import Field
+from checker.audit.traces import ResultTrace, RunTrace, Traces
 from checker.causes import identity
 from checker.discover import Place
 from checker.judging import Judge

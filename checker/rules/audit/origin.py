@@ -8,8 +8,9 @@ from typing import Any
 
 from checker import loadgen_keys as keys
 from checker.audit.evidence import evidence, moment
+from checker.audit.field import Field
 from checker.audit.lines import KNOWN_LINES
-from checker.audit.traces import Field, RunTrace
+from checker.audit.traces import RunTrace
 from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, Problems, rule
 from checker.rules.audit.found import HOUR, utc
 from checker.wording import quantity, shown

@@ -6,7 +6,8 @@ import math
 import statistics
 
 from checker.audit.evidence import evidence, moment
-from checker.audit.traces import Field, ResultTrace, RunTrace
+from checker.audit.field import Field
+from checker.audit.traces import ResultTrace, RunTrace
 from checker.rule import NOTE, WARNING, NotJudged, Problem, Problems, given, rule
 from checker.wording import listed, milliseconds, number, pair
 from schemas.round import Round

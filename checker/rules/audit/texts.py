@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from checker.audit.evidence import evidence
-from checker.audit.traces import Field, Named, ResultTrace, base_name
+from checker.audit.field import Field
+from checker.audit.traces import Named, ResultTrace, base_name
 from checker.discover import canonical_scenario
 from checker.rule import ERROR, Problem, Problems, rule
 from schemas.names import benchmark_name
