@@ -15,7 +15,7 @@ from typing import BinaryIO
 import msgspec
 
 from checker.accuracy.log import GAP
-from checker.parse.reading import Fault, File, Unreadable, open_file, sha256_of
+from checker.parse.reading import Fault, File, Unreadable, open_file, read_bytes, sha256_of
 from checker.rule import NotJudged
 
 # The comma after the index keeps out a number that a truncated log cuts short.
@@ -58,6 +58,42 @@ def read_records(file: File) -> Records:
 def digest_of(file: File) -> str:
     """SHA-256 of an accuracy log, 64 hex digits. Raises Unreadable."""
     return _read(file)[1] or sha256_of(file)
+
+
+_COMPARED = 8
+"""Samples by which two logs are seen to hold the same answers."""
+
+_ANSWER = re.compile(rb'"qsl_idx"\s*:\s*(\d{1,15})\s*,\s*"data"\s*:\s*"([0-9A-Fa-f]*)"')
+_MOST_BYTES = 64 * 1024 * 1024
+
+
+def same_answers(one: File, other: File) -> bool | None:
+    """Whether two accuracy logs give the same answers to the first samples that both show.
+
+    None where they show none in common, or where one cannot be read.
+    """
+    try:
+        theirs = {index for _, index in _read(other)[0].pairs}
+        shared = dict.fromkeys(index for _, index in _read(one)[0].pairs if index in theirs)
+        wanted = set(list(shared)[:_COMPARED])
+        if not wanted or max(one.size, other.size) > _MOST_BYTES:
+            return None
+        mine, answers = (_answers_to(file, wanted) for file in (one, other))
+    except Unreadable:
+        return None
+    both = mine.keys() & answers.keys()
+    return all(mine[index] == answers[index] for index in both) if both else None
+
+
+def _answers_to(file: File, wanted: set[int]) -> dict[int, bytes]:
+    found: dict[int, bytes] = {}
+    for match in _ANSWER.finditer(read_bytes(file)):
+        index = int(match[1])
+        if index in wanted and index not in found:
+            found[index] = match[2]
+            if len(found) == len(wanted):
+                break
+    return found
 
 
 _KEPT = 12

@@ -86,11 +86,15 @@ class RunTrace(msgspec.Struct):
 
 
 class Answers(msgspec.Struct, frozen=True):
-    """An accuracy log of a result: of its accuracy run, or of a compliance test (``kind``)."""
+    """An accuracy log of a result: of its accuracy run, or of a compliance test (``kind``).
+
+    repeats: whether a test's answers are those of the accuracy run, for the samples that both show.
+    """
 
     kind: str
     path: str
     digest: str
+    repeats: bool | None = None
     contradictions: tuple[str, ...] = ()
 
 

@@ -10,9 +10,11 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from checker import loadgen_keys as keys
 from checker import metrics
-from checker.audit.answer_log import digest_of
+from checker.audit.answer_log import digest_of, same_answers
 from checker.audit.evidence import PERCENTS
 from checker.audit.traces import Answers, Named, ResultTrace, RunTrace, Traces, Written
 from checker.consistency import exact_tokens_per_sample
@@ -75,7 +77,7 @@ def note_contradictions(traces: Traces, findings: Sequence[Finding]) -> None:
         if finding.severity in ("error", "warning"):
             doubts[finding.path].add(finding.rule)
     traces.result.answers = tuple(
-        Answers(one.kind, one.path, one.digest, tuple(sorted(doubts.get(one.path, ()))))
+        msgspec.structs.replace(one, contradictions=tuple(sorted(doubts.get(one.path, ()))))
         for one in traces.result.answers
     )
 
@@ -165,12 +167,16 @@ _LEAST_ANSWERS = 200
 
 def _answers(result: Result) -> Iterator[Answers]:
     logs = {name: test.accuracy_log for name, test in result.tests.items()}
-    if result.accuracy is not None:
-        logs["accuracy"] = result.accuracy.log_file
+    accuracy = result.accuracy.log_file if result.accuracy is not None else None
+    if accuracy is not None:
+        logs["accuracy"] = accuracy
     for kind, file in logs.items():
         if file is not None and file.size >= _LEAST_ANSWERS:
             try:
-                yield Answers(kind, file.path, digest_of(file))
+                repeats = None
+                if kind != "accuracy" and accuracy is not None:
+                    repeats = same_answers(file, accuracy)
+                yield Answers(kind, file.path, digest_of(file), repeats)
             except Unreadable:
                 continue
 

@@ -9,7 +9,7 @@ from checker.audit.traces import Answers, ResultTrace, base_name
 from checker.model import AccuracyRun
 from checker.parse.detail import DetailLog
 from checker.parse.reading import File, Unreadable
-from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, rule
+from checker.rule import ERROR, NOTE, WARNING, NotJudged, Problem, Problems, rule
 from checker.rules.audit.replay import any_log, records_of
 from checker.wording import number
 from schemas.round import Round
@@ -129,9 +129,13 @@ def _generated(run: AccuracyRun, detail: DetailLog) -> list[int]:
     return totals
 
 
-@rule("R309", ERROR, needs=("field", "answers"), cases={"same test": WARNING})
+@rule("R309", ERROR, needs=("field", "answers"), cases={"same test": WARNING, "not known": NOTE})
 def answers_of_its_own(result: ResultTrace, round: Round) -> Problems:
     """A compliance test's answer log is that test's own.
+
+    Two tests of one kind and benchmark may have the same answers where the model answers alike every
+    time: where a test gives the answers of its own accuracy run. A warning where it does not; a note
+    where the logs show no sample in common.
 
     Why: a test logs the answers of its own run; the accuracy run's log in its place proves nothing.
     Fix: run the test again and keep its own mlperf_log_accuracy.json.
@@ -154,18 +158,29 @@ def answers_of_its_own(result: ResultTrace, round: Round) -> Problems:
         if same and min(log.path for _, log in others) > own.path:
             continue
         trace, other = min(others, key=lambda pair: (pair[1].kind == own.kind, pair[1].path))
+        case = None
+        if same and _one_task(result, others):
+            repeats = [own.repeats, *(log.repeats for _, log in others)]
+            if any(repeats) and False not in repeats:
+                continue
+            case = "same test" if False in repeats else "not known"
         yield Problem(
             f"the answers of {own.kind} are byte for byte those of {other.path} ({other.kind})",
             path=own.path,
             found=[log.path for _, log in others[:20]],
             required="answers of the test's own run",
-            case="same test" if same and _one_task(result, others) else None,
+            case=case,
             results=tuple(dict.fromkeys([*result.results, *trace.results])),
             invalidates=_blamed(result, own, trace, other),
             evidence=evidence(
                 "SHA-256 of two accuracy logs is equal",
                 "certain",
-                {"this log": own.path, "other log": other.path, "SHA-256": own.digest},
+                {
+                    "this log": own.path,
+                    "other log": other.path,
+                    "SHA-256": own.digest,
+                    "the accuracy run's answers": own.repeats,
+                },
             ),
         )
 

@@ -94,7 +94,7 @@ _MAIN_THREAD = ("requested_", "effective_", "generated_", "result_", "early_stop
 def settings_and_results_of_one_thread(run: LoggedRun, round: Round) -> Problems:
     """Settings and results of a run were written by one thread.
 
-    So it is in all 1,679 logs of v1.0 to v6.1.
+    So it is in all 1,522 logs of v1.0 to v6.0.
 
     Why: the thread that starts a test logs its settings and, at the end, its results; another one
     means that lines of two logs were joined or changed.
@@ -134,7 +134,7 @@ def settings_and_results_of_one_thread(run: LoggedRun, round: Round) -> Problems
 def build_dates_agree(run: LoggedRun, round: Round) -> Problems:
     """LoadGen's two build dates are one moment, in local time and in UTC.
 
-    They differ by whole quarter hours, to the millisecond, in all 1,679 logs of v1.0 to v6.1.
+    They differ by whole quarter hours, to the millisecond, in all 1,522 logs of v1.0 to v6.0.
 
     Why: both are taken when LoadGen is built; where they disagree one was changed.
     Fix: use the log as LoadGen wrote it.

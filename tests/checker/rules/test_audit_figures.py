@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -199,6 +200,35 @@ def test_token_test_is_of_its_own_scenario(order: str, severity: str | None, gro
         log.write_text(log.read_text().replace('"seq_id" : 5,', '"seq_id" : 105,'))
     found = tree.check(audit=True, select=("R207",)).findings
     assert [finding.severity for finding in found] == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize(
+    ("answers", "severity"), [("the same", None), ("others", "warning"), ("unseen", "note")]
+)
+def test_equal_tests_say_something_where_a_model_does_not_repeat_itself(
+    answers: str, severity: str | None, grow: Grow
+) -> None:
+    tree = grow(**TOKENS)
+    logs = [tree.root / tree.result(s).path / "TEST06/accuracy" for s in ("Offline", "Server")]
+    test = [(number, 7 * number % 50, f"{number:08X}") for number in range(20)]
+    for folder, scenario in zip(logs, ("Offline", "Server"), strict=True):
+        _answer(folder / "mlperf_log_accuracy.json", test)
+        own = [
+            (seq, index + (900 if answers == "unseen" else 0), data) for seq, index, data in test
+        ]
+        if answers == "others":
+            own = [(seq, index, f"{seq + 99:08X}") for seq, index, _ in test]
+        _answer(tree.result(scenario).accuracy_log, own[::-1])
+    found = tree.check(audit=True, select=("R309",)).findings
+    assert [finding.severity for finding in found] == ([severity] if severity else [])
+
+
+def _answer(log: Path, records: list[tuple[int, int, str]]) -> None:
+    lines = [
+        f'{{ "seq_id" : {seq}, "qsl_idx" : {index}, "data" : "{data}", "token_count" : 1 }}'
+        for seq, index, data in records
+    ]
+    log.write_text("[\n" + ",\n".join(lines) + "\n]\n")
 
 
 def test_an_accuracy_text_that_contradicts_itself_is_an_error_of_an_audit(grow: Grow) -> None:
