@@ -210,7 +210,12 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     for warning in hints.warnings:
         channel.send("warning", message=warning)
     limit_s = test.server_target_latency_ns / 1e9
-    if measured and settings.scenario == "Server" and not tokens and warm_up.typical_s > limit_s:
+    if (
+        measured
+        and settings.scenario == "Server"
+        and tokens is None
+        and warm_up.typical_s > limit_s
+    ):
         channel.send(
             "warning",
             message=f"found {warm_up.typical_s * 1000:,.4g} ms for one inference in the warm-up; expected less "
