@@ -196,8 +196,9 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
         )
     else:
         streams = settings.scenario == "Offline"
+        around = _around(held, batch) if streams else 0.0
         warm_up = _warm_up(
-            library, backend, benchmark, batch, few, job["warm_up_s"], timed, streams
+            library, backend, benchmark, batch, few, job["warm_up_s"], timed, streams, around
         )
     hints = calibrate(settings, warm_up, free_memory_bytes())
     user_conf = folder / "user.conf"
@@ -357,11 +358,14 @@ def _warm_up(
     seconds: float,
     times: list[float],
     streams: bool,
+    around: float = 0.0,
 ) -> Any:
     """Run real batches of loaded samples for about `seconds`, at least three; fills `times`.
 
     held: samples that the library holds.
     streams: keep the device full, as Offline will, where the backend can.
+    around: share of the run's batches that go over the end of the loaded samples: those are copied
+        together, which of large samples can take longer than their inference.
     """
     from runner.settings import WarmUp
     from runner.streaming import time_batches
@@ -371,21 +375,42 @@ def _warm_up(
         # Where the samples are fewer than a batch they come again, as they will in the run.
         size, indices = batch, [k % held for k in range(batch)]
         single = library.single[0] if batch == 1 else None
-        end = math.inf
-        while len(times) < 3 or (time.perf_counter() < end and len(times) < 100_000):
-            start = time.perf_counter()
-            # Gathering a batch whose samples are no neighbours belongs to its time.
-            feed = next(library.batches(indices, batch)) if single is None else single
-            benchmark.encode(backend.infer(feed, indices), batch)
-            times.append(time.perf_counter() - start)
-            if len(times) == 1:  # takes memory and may compile kernels: not of the time given
-                end = time.perf_counter() + seconds
+
+        def timed(indices: list[int], seconds: float) -> list[float]:
+            end, before = math.inf, len(times)
+            while len(times) < before + 3 or (time.perf_counter() < end and len(times) < 100_000):
+                start = time.perf_counter()
+                # Gathering a batch whose samples are no neighbours belongs to its time.
+                feed = next(library.batches(indices, batch)) if single is None else single
+                benchmark.encode(backend.infer(feed, indices), batch)
+                times.append(time.perf_counter() - start)
+                if (
+                    len(times) == before + 1
+                ):  # takes memory and may compile kernels: not of the time given
+                    end = time.perf_counter() + seconds
+            return times[before:]
+
+        plain = _settled(timed(indices, seconds))
+        if 0 < around < 1 and size <= held:
+            copied = _settled(timed([*indices[1:], indices[0]], around * seconds))
+            best, typical = (p + around * (c - p) for p, c in zip(plain, copied, strict=True))
+        else:
+            best, typical = plain
+    else:
+        best, typical = _settled(times)
     library.unload(list(range(held)))
-    # The first inferences build caches and say nothing about the rest.
+    return WarmUp(batch=size, best_s=best, typical_s=typical)
+
+
+def _settled(times: list[float]) -> tuple[float, float]:
+    """A short and the median time; the first inferences build caches and say nothing about the rest."""
     settled = sorted(times[len(times) // 4 :])
-    return WarmUp(
-        batch=size, best_s=settled[len(settled) // 10], typical_s=statistics.median(settled)
-    )
+    return settled[len(settled) // 10], statistics.median(settled)
+
+
+def _around(held: int, batch: int) -> float:
+    """Share of the batches that go over the end of the loaded samples, which LoadGen issues in turns."""
+    return min(1.0, (batch - math.gcd(held, batch)) / held)
 
 
 def _limits(settings: Any, test: Any, hints: Any) -> Any:

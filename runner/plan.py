@@ -50,6 +50,12 @@ class Tree:
     overwrite: bool = False
     resume: bool = False
 
+    def __post_init__(self) -> None:
+        if self.out.name in ("", ".."):  # what is beside it needs a name to begin with
+            object.__setattr__(self, "out", self.out.resolve())
+        if not self.out.name:
+            raise SettingsError(f"found tree {self.out}; expected a folder below it.")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
@@ -216,6 +222,7 @@ def plan_for(
             "--find-qps looks for the rate that --target-qps sets; give one of them"
         )
     rules, known = _rules(round or (newest_round() if scored_as else None), scored_as or own.name)
+    verify_round(rules, tree.system_type)
     task = next((name for name, b in rules.benchmarks.items() if b is known), None)
     if scored_as is not None and task is None:
         raise SettingsError(
@@ -272,6 +279,24 @@ def _other_gates(known: RoundBenchmark) -> tuple[tuple[str, float, float], ...]:
         for name in names
         if name != first
     )
+
+
+def verify_round(round: Round, system_type: str) -> None:
+    """See that the runner can write a tree of this round, for such a system.
+
+    Raises:
+        SettingsError: it cannot.
+    """
+    known = round.system_description.system_type
+    if not known:
+        raise SettingsError(
+            f"round {round.name} has no system types, and the installed LoadGen writes other logs; the "
+            "runner writes trees of v1.0 and later."
+        )
+    if system_type not in known:
+        raise SettingsError(
+            f"found system type {system_type!r}; expected one of {', '.join(map(repr, known))}."
+        )
 
 
 def _rules(name: str | None, benchmark: str) -> tuple[Round, RoundBenchmark | None]:

@@ -33,7 +33,7 @@ from runner.grading import Grader
 from runner.layout import Places, check_name, get_round
 from runner.lock import locked
 from runner.named import short
-from runner.plan import Plan, Rules
+from runner.plan import Plan, Rules, verify_round
 from runner.preparing import backend_options, fitted, job_of, made_with, place_of, verify_streaming
 from runner.progress import Event, Phase, Progress, Silent
 from runner.provenance import Provenance
@@ -114,16 +114,7 @@ def iter_benchmark(plan: Plan, progress: Progress | None = None) -> Iterator[Out
     for what, path in (("model", plan.inputs.model), ("data set", plan.inputs.data)):
         if path is not None and not path.exists():
             raise SettingsError(f"found no {what} at {path}; expected a file or folder there.")
-    known = get_round(plan.rules.round).system_description.system_type
-    if not known:
-        raise SettingsError(
-            f"round {get_round(plan.rules.round).name} has no system types, and the installed LoadGen "
-            "writes other logs; the runner writes trees of v1.0 and later."
-        )
-    if plan.tree.system_type not in known:
-        raise SettingsError(
-            f"found system type {plan.tree.system_type!r}; expected one of {', '.join(map(repr, known))}."
-        )
+    verify_round(get_round(plan.rules.round), plan.tree.system_type)
     made = made_with(plan, benchmark)
     verify_streaming(plan, benchmark)
     if plan.conduct.grader is not None:

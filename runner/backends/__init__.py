@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -55,6 +57,8 @@ def preflight(name: str, options: Mapping[str, Any]) -> None:
                 f"found no {', '.join(missing)} in backend {name!r}; expected the methods "
                 f"{', '.join(methods)} (see runner/backends/base.py)."
             )
+        with contextlib.suppress(ValueError):  # of a class of C there is no signature
+            inspect.signature(made).bind(**options)
         getattr(made, "preflight", lambda _: None)(options)
 
     _call(name, look, options)

@@ -118,7 +118,33 @@ def test_what_cannot_be_done_exits_2(
 ) -> None:
     assert run(tmp_path / "tree", *arguments) == 2
     assert words in capsys.readouterr().err
-    assert not (tmp_path / "tree").exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_refuses_what_a_run_would(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments, words in (
+        (["--round", "v0.5"], "round v0.5 has no system types"),
+        (["--system-type", "toaster"], "expected one of 'datacenter'"),
+    ):
+        assert run(tmp_path / "tree", "--dry-run", *arguments) == 2
+        assert words in capsys.readouterr().err
+    assert run(Path("/"), "--dry-run") == 2
+    assert "expected a folder below it" in capsys.readouterr().err
+
+
+def test_the_current_folder_may_be_the_tree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    assert (
+        run(Path(), "--scenario", "SingleStream", "--system", "box", "--min-duration", "0.4") == 0
+    )
+    assert (here / "closed/Assay/results/box/digits/SingleStream").is_dir()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "here.traces"]
 
 
 def test_a_bad_user_conf_is_refused_with_its_line(
