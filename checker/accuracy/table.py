@@ -17,6 +17,19 @@ from checker.accuracy.problem import AccuracyError
 
 KINDS: Final = (".json", ".jsonl", ".parquet", ".csv")
 TOKENIZER: Final = "tokenizer.json"
+_OF_MODEL: Final = frozenset(
+    {
+        TOKENIZER,
+        "added_tokens.json",
+        "config.json",
+        "generation_config.json",
+        "model.safetensors.index.json",
+        "special_tokens_map.json",
+        "tokenizer_config.json",
+        "vocab.json",
+    }
+)
+"""Files of a model, which may lie beside its data."""
 _PICKLES: Final = (".pkl", ".pickle", ".pkl.gz")
 
 
@@ -35,7 +48,7 @@ def find_table(path: Path, part: str = "", without: str = "\0") -> Path:
             raise AccuracyError(_pickle(path))
         return path
     near = [*path.glob("*"), *path.glob("*/*")]
-    known = sorted(f for f in near if f.name != TOKENIZER and f.is_file())
+    known = sorted(f for f in near if f.name not in _OF_MODEL and f.is_file())
     known = [
         f for f in known if part in (name := f.relative_to(path).as_posix()) and without not in name
     ]
@@ -47,7 +60,10 @@ def find_table(path: Path, part: str = "", without: str = "\0") -> Path:
         raise AccuracyError(_pickle(pickles[0]))
     names = ", ".join(f.relative_to(path).as_posix() for f in found[:5]) or "no file"
     called = f" with {part} in its name" if part else ""
-    raise AccuracyError(f"{path}: found {names}; expected one file of {', '.join(KINDS)}{called}.")
+    name_it = " Name the file itself." if len(found) > 1 and not part else ""
+    raise AccuracyError(
+        f"{path}: found {names}; expected one file of {', '.join(KINDS)}{called}.{name_it}"
+    )
 
 
 def _pickle(path: Path) -> str:

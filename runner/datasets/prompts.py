@@ -88,6 +88,11 @@ class Table(Prompts):
                 "found no data; expected --data FOLDER with the benchmark's data set as "
                 f"{', '.join(KINDS)} and the model's {TOKENIZER}."
             )
+        if part and not path.is_dir():
+            raise DatasetError(
+                f"{path}: found one file; expected a folder, because the runs need different data: see "
+                "docs/measuring-llms.md."
+            )
         self._prompts: list[Prompt] = []
         self.references: list[str] = []
         with _as_dataset_error():

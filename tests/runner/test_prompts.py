@@ -116,6 +116,13 @@ def test_files_that_are_no_tables(tmp_path: Path) -> None:
             table(tmp_path / name)
     with pytest.raises(DatasetError, match="expected --data FOLDER"):
         table(None)
+    several = tmp_path / "several"
+    for name in ("a", "b"):
+        write(several, ".json", rows()).rename(several / f"{name}.json")
+    with pytest.raises(DatasetError, match=r"found a\.json, b\.json; expected one .* itself"):
+        table(several)
+    (several / "b.json").rename(several / "tokenizer_config.json")  # a model's, not data
+    assert len(table(several)) == 30
     (tmp_path / "empty").mkdir()
     with pytest.raises(DatasetError, match="found no file; expected one file"):
         table(tmp_path / "empty")

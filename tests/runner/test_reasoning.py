@@ -15,7 +15,7 @@ import pytest
 
 import assay
 from runner.benchmarks import get_benchmark
-from runner.errors import RunFailed, SettingsError
+from runner.errors import DatasetError, RunFailed, SettingsError
 from runner.grading import Grader
 from runner.plan import Conduct, Execution, Inputs, Load, Plan, Tree, plan_for
 from runner.reference import Outcome, run_benchmark
@@ -136,6 +136,22 @@ def test_code_that_nobody_runs(tmp_path: Path) -> None:
     assert outcome.status == "gate-missed"
     assert "10 of 30 answers are code that was not run and count as wrong" in outcome.message
     assert "--grader COMMAND" in outcome.message
+
+
+def test_data_of_gpt_oss(tmp_path: Path) -> None:
+    """Each run takes its own table; one file cannot be all of them."""
+    llm_data.gpt_oss(tmp_path, prompts=4, questions=3, compliance=2, length=40)
+    benchmark = get_benchmark("gpt-oss-120b")
+    sizes = [
+        len(benchmark.dataset_for(use, tmp_path)) for use in ("performance", "accuracy", "TEST07")
+    ]
+    assert sizes == [4, 3, 2]
+    assert len(benchmark.dataset_for("TEST09", tmp_path)) == 4
+    with pytest.raises(DatasetError, match="found one file; expected a folder"):
+        benchmark.dataset_for("accuracy", tmp_path / "acc" / "acc_eval_tokenized.json")
+    (tmp_path / "acc" / "acc_eval_compliance_gpqa.json").unlink()
+    with pytest.raises(DatasetError, match=r"found no file; expected one .* with compliance in its"):
+        benchmark.dataset_for("TEST07", tmp_path)
 
 
 @pytest.mark.parametrize("name", ["deepseek-r1", "gpt-oss-120b"])
