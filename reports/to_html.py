@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 FINDINGS = 3000
 PACKED_ABOVE = 300
 FINDINGS_PER_RESULT = 40
+GONE = 500
 SETTINGS_PER_RESULT = 60
 
 WHOLE_TREE = "whole tree"
@@ -72,6 +73,7 @@ def render(report: Report, *, repository: str | None = None) -> str:
         pictures=pictures,
         links=links,
         findings_limit=FINDINGS_PER_RESULT,
+        gone_limit=GONE,
         style=Markup(style),
         script=Markup(script),
         style_hash=policy_hash(style),
@@ -290,6 +292,15 @@ class _Page:
     def file(self, path: str | None, line: int | None = None) -> str | None:
         """The address of a file of the tree; None where no repository was given."""
         return links.file(self.repository, path, line)
+
+    @staticmethod
+    def columns_of(tallies: Sequence[arrange.Tally]) -> dict[str, str]:
+        """The columns of a table of counts with their heads, without those that hold only zeros."""
+        heads = {"valid": "Valid", "invalid": "Invalid", "error": "Errors", "warning": "Warnings"}
+        kept = {
+            field: head for field, head in heads.items() if any(getattr(t, field) for t in tallies)
+        }
+        return kept or {"valid": "Valid"}
 
     @staticmethod
     def margin_text(result: Result) -> str:

@@ -36,7 +36,7 @@
   // A spreadsheet program must not take a text for a formula.
   const cell = (text) => {
     const plain = text.replace(/\s+/g, " ");
-    const safe = /^[=+@-]/.test(plain) && !/^[+-][\d.,]+( %)?$/.test(plain) ? "'" + plain : plain;
+    const safe = /^[=+@-]/.test(plain) && !/^[+-][\d.,]+ ?%?$/.test(plain) ? "'" + plain : plain;
     return /[",]/.test(safe) ? '"' + safe.replaceAll('"', '""') + '"' : safe;
   };
   const copied = async (text) => {

@@ -117,10 +117,15 @@ def test_numbers_agree(name: str) -> None:
             overview,
             re.DOTALL,
         )
-        assert row
-        valid, invalid = (_number(_text(cell)) for cell in re.split(r"<td[^>]*>", row[1])[1:3])
-        assert valid == sum("valid" in r.values["verdict"] for r in of)
-        assert invalid == sum("invalid" in r.values["verdict"] for r in of)
+        if row is None:  # of one submitter and one benchmark there is no such table
+            assert "tally" not in overview
+            continue
+        heads = re.findall(r'class="n">(\w+)', overview.split("tally", 1)[1].split("<tbody>")[0])
+        cells = [_number(_text(cell)) for cell in re.split(r"<td[^>]*>", row[1])[1:]]
+        shown = dict(zip(heads, cells, strict=True))
+        for verdict in ("valid", "invalid"):
+            count = sum(verdict in r.values["verdict"] for r in of)
+            assert shown.get(verdict.capitalize(), 0) == count
 
     # A rule's count in its head is the number of rows of the table.
     for rule, shown in re.findall(
