@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from reports import figures
 from reports.escape import html_text, one_line
 from reports.page import asset, environment, policy_hash
 from reports.pictures import WIDE as _WIDTH
@@ -13,6 +14,7 @@ from reports.pictures import svg
 from schemas.explanation import Bounded, Explanation, Percentiles, Tested
 
 _VALUES = 8
+_DECIMALS = 6
 
 
 def to_text(explanation: Explanation) -> str:
@@ -98,11 +100,7 @@ def _value(value: Any) -> str:
 
 
 def _number(value: float) -> str:
-    if isinstance(value, int) or (value.is_integer() and abs(value) < 1e15):
-        return f"{value:,.0f}"
-    if 1e-3 <= abs(value) < 1e9:
-        return f"{value:,.6f}".rstrip("0").rstrip(".")
-    return f"{value:.4g}"
+    return figures.number(value, _DECIMALS)
 
 
 def to_html(explanation: Explanation) -> str:

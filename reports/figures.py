@@ -10,11 +10,16 @@ from typing import Any
 _WHOLE_WITH_COMMAS_BELOW = 10**12
 
 
-def number(value: float) -> str:
+def number(value: float, decimals: int | None = None) -> str:
     """A number with thousands separators and no more digits than anyone reads.
+
+    ``decimals``: at most so many after the point, where what is read is a value to compare rather than
+    its size; default: six digits in all, one after the point from a thousand on.
 
     >>> number(107317.8), number(785522.0), number(0.0181337), number(843.374268)
     ('107,317.8', '785,522', '0.0181337', '843.374')
+    >>> number(107317.8125, 6), number(0.99, 10), number(1.5e-9, 6)
+    ('107,317.8125', '0.99', '1.5e-09')
     """
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else ("infinite" if value > 0 else "-infinite")
@@ -22,6 +27,8 @@ def number(value: float) -> str:
         return f"{value:.6g}"
     if value == int(value):
         return f"{int(value):,}"
+    if decimals is not None and abs(value) >= 10**-decimals:
+        return f"{value:,.{decimals}f}".rstrip("0").rstrip(".")
     if abs(value) >= 1000:
         return f"{value:,.1f}"
     return f"{value:.6g}"

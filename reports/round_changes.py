@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from reports import figures
 from schemas.round import Benchmark, Category, Gate, Inference, Metric, Round
 from schemas.round_file import NUMBER
 
@@ -18,6 +19,9 @@ _OWN = ("name", "title", "official", "deadline", "published", "benchmarks")
 
 _UNITS = {"ns": ("ms", 1e-6), "ms": ("ms", 1), "bytes": ("bytes", 1), "percent": ("%", 1)}
 """How a field ends: the unit that is shown, and its factor."""
+
+_DECIMALS = 10
+"""Data is compared: nothing of it is rounded away."""
 
 
 def changes(old: Round, new: Round) -> str:
@@ -183,10 +187,7 @@ def demand(category: Category) -> str:
 
 
 def _number(value: float) -> str:
-    """With thousands separators, and no exponent."""
-    if isinstance(value, int) or value.is_integer():
-        return f"{value:,.0f}"
-    return f"{value:,.10f}".rstrip("0")
+    return figures.number(value, _DECIMALS)
 
 
 def _words(field: str) -> str:

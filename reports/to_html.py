@@ -60,6 +60,8 @@ def render(report: Report, *, repository: str | None = None) -> str:
         long=lambda value: text(value, 2000),
         num=figures.number,
         shown=lambda value: text(figures.shown(value)),
+        # A bound's sign stays with its number.
+        bound=lambda value: text(str(value).replace("≥ ", "≥\u00a0").replace("≤ ", "≤\u00a0")),
         ns=figures.nanoseconds,
         secs=figures.seconds,
         count=lambda value: f"{value:,}",

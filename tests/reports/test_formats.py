@@ -715,7 +715,7 @@ def test_html_pictures_have_words() -> None:
     made = text_of(samples.varied(), "html")
     for picture in re.findall(r"<svg[^>]*>", made):
         assert "aria-label=" in picture or 'aria-hidden="true"' in picture
-    assert '<td class="n">44.856<td>≥ 43.9869<td class="n">44.4312' in made
+    assert '<td class="n">44.856<td>≥\u00a043.9869<td class="n">44.4312' in made
     assert '<td class="n">471.9 ms' in made and "<td>2 s at p99" in made
     assert "llama2-70b-99, ROUGE1: 3 results, nearest closed / Example" in made
 
