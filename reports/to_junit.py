@@ -41,11 +41,13 @@ def render(report: Report) -> str:
             for rule, found in groups.items()
         ]
         suites.append(_suite("tree", cases, since))
+    narrowed = arrange.selection_text(report)
+    name = f"assay ({narrowed})" if narrowed else "assay"
     tests = sum(suite.tests for suite in suites)
     failures = sum(suite.failures for suite in suites)
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
-        f'<testsuites name="assay" tests="{tests}" failures="{failures}" errors="0">',
+        f'<testsuites name={_attribute(name)} tests="{tests}" failures="{failures}" errors="0">',
         *(suite.text for suite in suites),
         "</testsuites>",
     ]

@@ -22,7 +22,9 @@ from urllib.parse import quote
 from reports import ReportError, arrange, figures, links, to_csv
 from reports.escape import one_line, spreadsheet_cell
 from reports.since import Since
+from schemas.load import UnknownRound, load_round
 from schemas.report import Finding, Metric, Report, Result
+from schemas.round import Round
 
 _CATEGORIES = ("datacenter", "edge")
 _DIVISIONS = ("closed", "open", "network")
@@ -277,6 +279,10 @@ class _Sheet:
 def _sheets(report: Report) -> list[_Sheet]:
     """The sheets in their fixed order, each with its rows."""
     sheets: dict[tuple[int, int, bool], _Sheet] = {}
+    try:
+        round = load_round(report.round or "")
+    except UnknownRound:  # several rounds, or one from elsewhere
+        round = None
 
     def sheet(category: str, division: str, power: bool) -> _Sheet:
         order = ((*_DIVISIONS, "other").index(division), (*_CATEGORIES, "other").index(category))
@@ -290,7 +296,7 @@ def _sheets(report: Report) -> list[_Sheet]:
         wanted += 1
         # A sheet's name must not come from a submission: what is not a division is gathered apart.
         division = result.division if result.division in _DIVISIONS else "other"
-        categories = _categories(result)
+        categories = _categories(result, round)
         placed += bool(categories)
         for category in categories:
             sheet(category, division, False).add(result, result.metric, category)
@@ -303,11 +309,21 @@ def _sheets(report: Report) -> list[_Sheet]:
     return [sheets[key] for key in sorted(sheets)]
 
 
-def _categories(result: Result) -> list[str]:
-    """The categories of a result: its own, else those of its system ("datacenter,edge")."""
+def _categories(result: Result, round: Round | None) -> list[str]:
+    """The categories of a result: its own, else those of its system ("datacenter,edge").
+
+    Of both, those in which the round has the scenario: a Server result is no edge result.
+    """
     told = result.category or result.system_description.get("system_type") or ""
     parts = [part.strip().casefold() for part in str(told)[:200].split(",")]
-    return [name for name in _CATEGORIES if name in parts] or ["other"]
+    named = [name for name in _CATEGORIES if name in parts]
+    benchmark = round.benchmarks.get(result.benchmark or "") if round is not None else None
+    if benchmark is not None:
+        demands = {name: benchmark.categories.get(name) for name in named}
+        scenario = _scenario(result.scenario)
+        fitting = [name for name, of in demands.items() if of and scenario in of.allowed]
+        named = fitting or named
+    return named or ["other"]
 
 
 def _unique(result: Result, category: str) -> str:

@@ -53,8 +53,17 @@ class Difference(msgspec.Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """What was found, as a reader says it."""
-        return "not logged" if self.found is None else str(self.found)
+        """What was found, as LoadGen writes it."""
+        return "not logged" if self.found is None else _written(self.found)
+
+    @property
+    def expected(self) -> str:
+        """What audit.config sets, as LoadGen writes it."""
+        return _written(self.required)
+
+
+def _written(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def settings_of(

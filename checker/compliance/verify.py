@@ -125,7 +125,7 @@ def _settings(outcome: Outcome, evidence: Evidence) -> None:
         return
     outcome.settings = audit.differences(evidence.detail, evidence.settings)
     for one in outcome.settings:
-        text = f"{one.key} was {one.shown}; expected {one.required}"
+        text = f"{one.key} was {one.shown}; expected {one.expected}"
         (outcome.failures if one.key in audit.NEEDED else outcome.notes).append(text)
 
 

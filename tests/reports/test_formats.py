@@ -270,12 +270,26 @@ def test_workbook_lists_every_finding_the_worst_first() -> None:
 
 
 def test_workbook_system_of_both_categories_is_in_both() -> None:
-    both = samples.result(category="datacenter,edge")
-    assert workbook(samples.report([both], [])).sheetnames == [
-        "overview",
-        "datacenter - closed",
-        "edge - closed",
+    """Each sheet with the scenarios of its category only."""
+    results = [
+        samples.result(
+            benchmark="retinanet", directory="retinanet", scenario=name, category="datacenter,edge"
+        )
+        for name in ("Offline", "Server", "SingleStream", "MultiStream")
     ]
+    book = workbook(samples.report(results, [], round="v5.1"))
+    assert book.sheetnames == ["overview", "datacenter - closed", "edge - closed"]
+    found = {(sheet, scenario) for sheet, _, _, scenario, _ in values(book)}
+    assert found == {
+        ("datacenter - closed", "Offline"),
+        ("datacenter - closed", "Server"),
+        ("edge - closed", "Offline"),
+        ("edge - closed", "SingleStream"),
+        ("edge - closed", "MultiStream"),
+    }
+    # Of a round that is not known, both.
+    other = workbook(samples.report(results[1:2], [], round="v99"))
+    assert other.sheetnames == ["overview", "datacenter - closed", "edge - closed"]
 
 
 def test_workbook_open_division_has_a_row_per_model() -> None:

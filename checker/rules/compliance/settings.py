@@ -43,7 +43,7 @@ def audit_settings(
     ]
     if wrong:
         found = ", ".join(f"{one.log_key} {one.shown}" for one in wrong)
-        expected = ", ".join(f"{one.key} {one.required}" for one in wrong)
+        expected = ", ".join(f"{one.key} {one.expected}" for one in wrong)
         yield Problem(
             f"found {found} in {run.test}; expected {expected}, as in its audit.config",
             found=wrong[0].found,
@@ -57,7 +57,7 @@ def audit_settings(
 
 def _setting(run: ComplianceRun, one: audit.Difference) -> Problem:
     return Problem(
-        f"found {one.log_key} {one.shown} in {run.test}; expected {one.required}, as in its "
+        f"found {one.log_key} {one.shown} in {run.test}; expected {one.expected}, as in its "
         "audit.config",
         found=one.found,
         required=one.required,

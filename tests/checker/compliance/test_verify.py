@@ -105,7 +105,7 @@ def test_test04_needs_its_setting(grow: Grow) -> None:
         tree.result("Offline").compliance("TEST04") / RUN, "effective_performance_issue_same", False
     )
     outcome = run(tree, "TEST04")
-    assert outcome.passed is False and "performance_issue_same was False" in outcome.failures[0]
+    assert outcome.passed is False and "performance_issue_same was false" in outcome.failures[0]
 
 
 @pytest.mark.parametrize("test", ["TEST04-A", "TEST04-B", "TEST05"])
