@@ -81,11 +81,17 @@ def offline(detail: DetailLog) -> Iterator[Disagreement]:
     counted = detail.integer(keys.QUERY_COUNT)
     if counted is not None and counted != 1:
         formula = "as Offline issues one query"
-        yield Disagreement(keys.QUERY_COUNT, counted, 1, formula, "query")
+        yield Disagreement(
+            key=keys.QUERY_COUNT, stated=counted, computed=1, formula=formula, unit="query"
+        )
     if not any(near(rate, n * 1e9 / longest) for n in padded_samples(detail, samples)):
         formula = f"{samples:,} samples / the longest latency"
         yield Disagreement(
-            keys.SAMPLES_PER_SECOND, rate, samples * 1e9 / longest, formula, "samples/s"
+            key=keys.SAMPLES_PER_SECOND,
+            stated=rate,
+            computed=samples * 1e9 / longest,
+            formula=formula,
+            unit="samples/s",
         )
 
 
@@ -95,7 +101,13 @@ def single_stream(detail: DetailLog) -> Iterator[Disagreement]:
     rate = detail.number(keys.QPS_WITHOUT_OVERHEAD)
     if mean and rate and not near(rate, 1e9 / mean):
         formula = "1 / the mean latency"
-        yield Disagreement(keys.QPS_WITHOUT_OVERHEAD, rate, 1e9 / mean, formula, "queries/s")
+        yield Disagreement(
+            key=keys.QPS_WITHOUT_OVERHEAD,
+            stated=rate,
+            computed=1e9 / mean,
+            formula=formula,
+            unit="queries/s",
+        )
     # With token latencies LoadGen's SingleStream estimate is one of time to first token.
     tokens = detail.boolean(keys.USE_TOKEN_LATENCIES)
     family = keys.FIRST_TOKEN if tokens else keys.LATENCY
@@ -115,9 +127,17 @@ def estimate(detail: DetailLog, key: str, family: keys.Latencies) -> Iterator[Di
     if stated is None or not 0 < stated < math.inf or low is None or high is None:
         return
     if stated < low * (1 - 1e-9):
-        yield Disagreement(key, stated, low, f"or more, the {percent:g}th percentile", "ns")
+        yield Disagreement(
+            key=key,
+            stated=stated,
+            computed=low,
+            formula=f"or more, the {percent:g}th percentile",
+            unit="ns",
+        )
     elif stated > high * (1 + 1e-9):
-        yield Disagreement(key, stated, high, "or less, the longest latency", "ns")
+        yield Disagreement(
+            key=key, stated=stated, computed=high, formula="or less, the longest latency", unit="ns"
+        )
 
 
 def server(detail: DetailLog) -> Iterator[Disagreement]:
@@ -132,7 +152,9 @@ def server(detail: DetailLog) -> Iterator[Disagreement]:
         return
     if generated is not None and count != generated and detail.boolean(keys.MIN_QUERIES_MET):
         formula = "the number of queries generated"
-        yield Disagreement(keys.QUERY_COUNT, count, generated, formula, "query")
+        yield Disagreement(
+            key=keys.QUERY_COUNT, stated=count, computed=generated, formula=formula, unit="query"
+        )
     if scheduled:
         span = (count - 1) / scheduled
         if length:
@@ -140,11 +162,11 @@ def server(detail: DetailLog) -> Iterator[Disagreement]:
             early = span < length / 1e9 * 0.9 and count > 2000
             if late or early:
                 yield Disagreement(
-                    keys.SCHEDULED_SAMPLES_PER_SECOND,
-                    scheduled,
-                    (count - 1) * 1e9 / length,
-                    "queries / length of the schedule",
-                    "samples/s",
+                    key=keys.SCHEDULED_SAMPLES_PER_SECOND,
+                    stated=scheduled,
+                    computed=(count - 1) * 1e9 / length,
+                    formula="queries / length of the schedule",
+                    unit="samples/s",
                 )
         if completed:
             yield from _completed(completed, scheduled, count, span, longest)
@@ -157,12 +179,20 @@ def _completed(
     key = keys.COMPLETED_SAMPLES_PER_SECOND
     if completed > scheduled * (1 + RELATIVE):
         formula = "or less, the scheduled rate, which no run can exceed"
-        yield Disagreement(key, completed, scheduled, formula, "samples/s")
+        yield Disagreement(
+            key=key, stated=completed, computed=scheduled, formula=formula, unit="samples/s"
+        )
     elif longest is not None:
         slowest = span + longest / 1e9
         if (count - 1) / completed > slowest * (1 + RELATIVE) + 1e-3:
             formula = "queries / (schedule + longest latency), or more"
-            yield Disagreement(key, completed, (count - 1) / slowest, formula, "samples/s")
+            yield Disagreement(
+                key=key,
+                stated=completed,
+                computed=(count - 1) / slowest,
+                formula=formula,
+                unit="samples/s",
+            )
 
 
 def _tokens(detail: DetailLog, count: int, completed: float | None) -> Iterator[Disagreement]:
@@ -175,7 +205,13 @@ def _tokens(detail: DetailLog, count: int, completed: float | None) -> Iterator[
     if not near(throughput, total / (mean * count), _TOKEN_RELATIVE):
         computed = throughput * mean * count * completed / (count - 1)
         formula = "from the token throughput, mean latency and completed queries"
-        yield Disagreement(keys.COMPLETED_TOKENS_PER_SECOND, tokens, computed, formula, "tokens/s")
+        yield Disagreement(
+            key=keys.COMPLETED_TOKENS_PER_SECOND,
+            stated=tokens,
+            computed=computed,
+            formula=formula,
+            unit="tokens/s",
+        )
 
 
 BY_SCENARIO = {
@@ -240,4 +276,10 @@ def offline_interval(detail: DetailLog, lasted: float) -> Iterator[Disagreement]
     longest = detail.number(keys.LATENCY.maximum)
     if longest and abs(lasted * 1e9 - longest) > 20e6 + 5e-5 * longest:
         formula = "the time from power_begin to power_end, as Offline issues one query"
-        yield Disagreement(keys.LATENCY.maximum, longest, lasted * 1e9, formula, "ns")
+        yield Disagreement(
+            key=keys.LATENCY.maximum,
+            stated=longest,
+            computed=lasted * 1e9,
+            formula=formula,
+            unit="ns",
+        )

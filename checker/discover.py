@@ -238,7 +238,9 @@ def _submitter(
 ) -> None:
     complete = place.scope in ("tree", "division", "submitter")
     path = folder.path or ("." if place.scope == "submitter" else f"{division}/{name}")
-    submitter = Submitter(division, name, path, folder, round, complete=complete)
+    submitter = Submitter(
+        division=division, name=name, path=path, folder=folder, round=round, complete=complete
+    )
     plan.tree.submitters.append(submitter)
     mapping: dict[str, str] = {}
     mapping_name = round.aliases.mapping_file
@@ -293,14 +295,14 @@ def _system(
         below = folder.folders[directory]
         name = benchmark_name(directory, round, mapping, submitter.division)
         group = BenchmarkFolder(
-            submitter.division,
-            submitter.name,
-            system.name,
-            directory,
-            below.path or directory,
-            name,
-            round.benchmarks.get(name) if name else None,
-            None,
+            division=submitter.division,
+            submitter=submitter.name,
+            system=system.name,
+            directory=directory,
+            path=below.path or directory,
+            name=name,
+            benchmark=round.benchmarks.get(name) if name else None,
+            category=None,
             folder=below,
             complete=place.scope not in ("result", "run"),
         )
@@ -338,23 +340,23 @@ def _system(
             keys.append(key)
             plan.results.append(
                 ResultPlan(
-                    key,
-                    submitter.division,
-                    submitter.name,
-                    system.name,
-                    directory,
-                    scenario_folder,
-                    here.path,
-                    name,
-                    scenario,
-                    here,
-                    place.scope,
-                    system.path,
-                    system_file,
-                    measurement_path or here.path,
-                    measurement_folder,
-                    compliance_path,
-                    compliance_folder,
+                    key=key,
+                    division=submitter.division,
+                    submitter=submitter.name,
+                    system=system.name,
+                    directory=directory,
+                    scenario_folder=scenario_folder,
+                    path=here.path,
+                    name=name,
+                    scenario=scenario,
+                    folder=here,
+                    scope=place.scope,
+                    system_path=system.path,
+                    system_file=system_file,
+                    measurement_path=measurement_path or here.path,
+                    measurement_folder=measurement_folder,
+                    compliance_path=compliance_path,
+                    compliance_folder=compliance_folder,
                 )
             )
     system.results = tuple(keys)

@@ -175,13 +175,13 @@ def _judged(
     elif place.scope == "run" and plan.results[0].name is None:
         findings.append(no_limits(place, round))
     return Examined(
-        round,
-        "given by --round" if options.round else detected.reason,
-        place,
-        clean(where.name or str(where.resolve().name)) or ".",
-        rows,
-        findings,
-        [outcome.traces for outcome in outcomes if outcome.traces is not None],
+        round=round,
+        detected_from="given by --round" if options.round else detected.reason,
+        place=place,
+        tree=clean(where.name or str(where.resolve().name)) or ".",
+        rows=rows,
+        findings=findings,
+        traces=[outcome.traces for outcome in outcomes if outcome.traces is not None],
     )
 
 

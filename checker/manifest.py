@@ -38,11 +38,11 @@ def compare(listing: Folder, manifest: Manifest) -> Iterator[Finding]:
 
 def _finding(paths: list[str], message: str) -> Finding:
     return Finding(
-        "X009",
-        "manifest-differs",
-        "error",
-        f"found {message}; expected the tree that was packed",
-        clean(paths[0], 1000),
+        rule="X009",
+        name="manifest-differs",
+        severity="error",
+        message=f"found {message}; expected the tree that was packed",
+        path=clean(paths[0], 1000),
         found=[clean(path, 1000) for path in paths[:_SHOWN]],
         fix="get the archive again, or pack the tree again with assay pack",
         count=len(paths),

@@ -287,13 +287,13 @@ def limits_of(result: Result) -> Limits | None:
     if rules is None:
         return None
     return Limits(
-        rules.target_latency_ns,
-        rules.ttft_ms,
-        rules.tpot_ms,
-        rules.min_duration_ms,
-        rules.min_query_count,
-        rules.min_samples_per_query,
-        rules.percentile,
+        target_latency_ns=rules.target_latency_ns,
+        ttft_ms=rules.ttft_ms,
+        tpot_ms=rules.tpot_ms,
+        min_duration_ms=rules.min_duration_ms,
+        min_query_count=rules.min_query_count,
+        min_samples_per_query=rules.min_samples_per_query,
+        percentile=rules.percentile,
     )
 
 

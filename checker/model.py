@@ -541,11 +541,11 @@ class Result(msgspec.Struct, eq=False):
     def subject(self) -> Subject:
         """This result."""
         return Subject(
-            self.division,
-            self.submitter,
-            self.system.name,
-            self.name or self.directory,
-            self.scenario or self.scenario_folder,
+            division=self.division,
+            submitter=self.submitter,
+            system=self.system.name,
+            benchmark=self.name or self.directory,
+            scenario=self.scenario or self.scenario_folder,
         )
 
     @property

@@ -19,11 +19,11 @@ def about_round(options: Options, detected: Detected, round: Round) -> Iterator[
     # Seeds are the evidence; of rounds that share them either may be meant.
     if load_round(detected.name).seeds != round.seeds:
         yield Finding(
-            "X004",
-            "round-contradicts-tree",
-            "warning",
-            f"the tree looks like {detected.name} ({detected.reason}), but --round is {round.name}",
-            ".",
+            rule="X004",
+            name="round-contradicts-tree",
+            severity="warning",
+            message=f"the tree looks like {detected.name} ({detected.reason}), but --round is {round.name}",
+            path=".",
             found=detected.name,
             required=round.name,
             fix=f"leave --round out, or say --round {detected.name}",
@@ -32,15 +32,15 @@ def about_round(options: Options, detected: Detected, round: Round) -> Iterator[
 
 def no_limits(place: Place, round: Round) -> Finding:
     return Finding(
-        "X008",
-        "limits-not-applied",
-        "warning",
-        clean(
+        rule="X008",
+        name="limits-not-applied",
+        severity="warning",
+        message=clean(
             f"the run's benchmark is not known ({place.benchmark!r} is none of {round.name}): none of the "
             "round's limits was applied to it",
             1000,
         ),
-        ".",
+        path=".",
         fix="say which it is: --benchmark B --scenario S, and --round R if it is another round's",
     )
 
@@ -62,11 +62,11 @@ def nothing_checked(plan: Plan, options: Options) -> Finding:
     else:
         message = "nothing was checked: no folder closed/, open/ or network/ with results in it"
     return Finding(
-        "X003",
-        "nothing-checked",
-        "error",
-        clean(message, 1000),
-        ".",
+        rule="X003",
+        name="nothing-checked",
+        severity="error",
+        message=clean(message, 1000),
+        path=".",
         fix="give the folder that holds closed/, open/ or network/, a submitter's folder, or one run's folder",
     )
 

@@ -27,5 +27,9 @@ def recompute_accuracy(result: Result, data: dict[str, str]) -> None:
         return
     problem = None if again.scores else "; ".join(again.notes)[:500] or "the log gives no score"
     run.recomputed = Recomputed(
-        again.scores, problem, tuple(again.notes), str(again.log), again.hash_agrees
+        scores=again.scores,
+        problem=problem,
+        notes=tuple(again.notes),
+        log=str(again.log),
+        hash_agrees=again.hash_agrees,
     )

@@ -118,39 +118,41 @@ class NoMemory(RuntimeError):
 def broken(plan: ResultPlan, round: Round, error: BaseException) -> Outcome:
     subject = clean_subject(
         Subject(
-            plan.division,
-            plan.submitter,
-            plan.system,
-            plan.name or plan.directory,
-            plan.scenario or plan.scenario_folder,
+            division=plan.division,
+            submitter=plan.submitter,
+            system=plan.system,
+            benchmark=plan.name or plan.directory,
+            scenario=plan.scenario or plan.scenario_folder,
         )
     )
     finding = Finding(
-        "X001",
-        "rule-raised",
-        "error",
-        clean(f"this result could not be read or judged: {type(error).__name__}: {error}", 2000),
-        clean(plan.path),
+        rule="X001",
+        name="rule-raised",
+        severity="error",
+        message=clean(
+            f"this result could not be read or judged: {type(error).__name__}: {error}", 2000
+        ),
+        path=clean(plan.path),
         subject=subject,
         results=(plan.key,),
         invalidates=(plan.key,),
         fix=getattr(error, "fix", "this is a bug in Assay: report it, with the folder named here"),
     )
     row = ResultRow(
-        clean(plan.division),
-        clean(plan.submitter),
-        clean(plan.system),
-        plan.name,
-        clean(plan.directory),
-        clean(plan.scenario_folder),
-        None,
-        "invalid",
-        None,
-        [],
-        None,
-        None,
-        clean(plan.path),
-        0,
+        division=clean(plan.division),
+        submitter=clean(plan.submitter),
+        system=clean(plan.system),
+        benchmark=plan.name,
+        directory=clean(plan.directory),
+        scenario=clean(plan.scenario_folder),
+        category=None,
+        status="invalid",
+        metric=None,
+        accuracy=[],
+        inferred_from=None,
+        power=None,
+        path=clean(plan.path),
+        rules_applied=0,
         key=plan.key,
     )
     return Outcome(row, [finding])

@@ -44,11 +44,11 @@ def summarise(rows: Sequence[Result], findings: Sequence[Finding]) -> Summary:
     count = Counter(f.severity for f in findings if f.waived is None)
     valid = sum(row.status == "valid" for row in rows)
     return Summary(
-        len(rows),
-        valid,
-        len(rows) - valid,
-        count["error"],
-        count["warning"],
-        count["note"],
-        sum(f.waived is not None for f in findings),
+        results=len(rows),
+        valid=valid,
+        invalid=len(rows) - valid,
+        errors=count["error"],
+        warnings=count["warning"],
+        notes=count["note"],
+        waived=sum(f.waived is not None for f in findings),
     )

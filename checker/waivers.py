@@ -102,7 +102,14 @@ def _waiver(entry: Any, index: int, path: Path) -> Waiver:
         expires = expires.date()
     if expires is not None and not isinstance(expires, datetime.date):
         raise BadWaivers(f"{where}: expires must be a date such as 2026-12-31")
-    return Waiver(entry["rule"], entry["path"], entry["reason"], entry["owner"], expires, index)
+    return Waiver(
+        rule=entry["rule"],
+        path=entry["path"],
+        reason=entry["reason"],
+        owner=entry["owner"],
+        expires=expires,
+        index=index,
+    )
 
 
 def apply_waivers(
@@ -134,22 +141,22 @@ def apply_waivers(
         if waiver.expires is not None and waiver.expires < today:
             marked.append(
                 Finding(
-                    "X006",
-                    "waiver-expired",
-                    "warning",
-                    f"{what} expired on {waiver.expires.isoformat()}; it no longer counts",
-                    path.name,
+                    rule="X006",
+                    name="waiver-expired",
+                    severity="warning",
+                    message=f"{what} expired on {waiver.expires.isoformat()}; it no longer counts",
+                    path=path.name,
                     fix="fix what it waives, or have its owner renew it",
                 )
             )
         elif not waiver.used:
             marked.append(
                 Finding(
-                    "X007",
-                    "waiver-unused",
-                    "warning",
-                    f"{what} matches no finding",
-                    path.name,
+                    rule="X007",
+                    name="waiver-unused",
+                    severity="warning",
+                    message=f"{what} matches no finding",
+                    path=path.name,
                     fix="remove it, or correct its rule or path",
                 )
             )

@@ -462,7 +462,11 @@ def unapplied(report: Report) -> list[Unapplied]:
         nowhere = [rule for rule, count in skipped if count == len(report.results)]
         if skipped:
             reason = reasons.get(family, "no result has what they check")
-            found.append(Unapplied(family, len(rules), nowhere, skipped, reason))
+            found.append(
+                Unapplied(
+                    family=family, rules=len(rules), nowhere=nowhere, all=skipped, reason=reason
+                )
+            )
     return found
 
 

@@ -198,7 +198,15 @@ def _metric_changes(name: str, what: str, old: Metric | None, new: Metric | None
         if old.value == new.value:
             return []
         title = f"{what} ({new.unit})"
-        return [Change(name, title, old.value, new.value, _relative(old.value, new.value))]
+        return [
+            Change(
+                result=name,
+                what=title,
+                old=old.value,
+                new=new.value,
+                relative=_relative(old.value, new.value),
+            )
+        ]
     return [Change(name, what, _metric_text(old), _metric_text(new))]
 
 
@@ -214,7 +222,7 @@ def _accuracy_changes(name: str, old: Result, new: Result) -> list[Change]:
         a, b = before.get(metric), after.get(metric)
         if a != b:
             relative = _relative(a, b) if a is not None and b is not None else None
-            changes.append(Change(name, metric, a, b, relative))
+            changes.append(Change(result=name, what=metric, old=a, new=b, relative=relative))
     return changes
 
 

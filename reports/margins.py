@@ -111,7 +111,13 @@ def _accuracy(result: Result) -> Iterator[tuple[str, Margin]]:
         fails = score.passed is False
         yield (
             score.metric,
-            Margin(result, distance, fails, figures.number(score.value), arrange.gate_text(score)),
+            Margin(
+                result=result,
+                share=distance,
+                fails=fails,
+                value=figures.number(score.value),
+                bound=arrange.gate_text(score),
+            ),
         )
 
 
@@ -125,11 +131,11 @@ def _times(result: Result) -> Iterator[tuple[str, Margin]]:
                 yield (
                     kind,
                     Margin(
-                        result,
-                        value / bound.limit,
-                        value > bound.limit,
-                        f"{figures.nanoseconds(value)} at p{bound.percentile:g}",
-                        f"≤ {figures.nanoseconds(bound.limit)}",
+                        result=result,
+                        share=value / bound.limit,
+                        fails=value > bound.limit,
+                        value=f"{figures.nanoseconds(value)} at p{bound.percentile:g}",
+                        bound=f"≤ {figures.nanoseconds(bound.limit)}",
                     ),
                 )
 

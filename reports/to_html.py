@@ -212,14 +212,14 @@ class _Page:
                 benchmarks = {about.benchmark}
             found.append(
                 _Found(
-                    finding,
-                    self.anchors.finding(finding),
-                    "waived" if finding.waived else finding.severity,
-                    sorted(submitters) or [WHOLE_TREE],
-                    sorted(benchmarks),
-                    results,
-                    "no" if self.folded.cause(finding) is None else "yes",
-                    finding.baseline or "unknown",
+                    finding=finding,
+                    anchor=self.anchors.finding(finding),
+                    severity="waived" if finding.waived else finding.severity,
+                    submitters=sorted(submitters) or [WHOLE_TREE],
+                    benchmarks=sorted(benchmarks),
+                    results=results,
+                    follows="no" if self.folded.cause(finding) is None else "yes",
+                    since=finding.baseline or "unknown",
                 )
             )
         return found

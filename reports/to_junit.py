@@ -37,7 +37,13 @@ def render(report: Report) -> str:
         groups.setdefault(finding.rule, []).append(finding)
     if groups:
         cases = [
-            _Case("tree", f"{rule} {found[0].name}", found, None, folded)
+            _Case(
+                suite="tree",
+                name=f"{rule} {found[0].name}",
+                findings=found,
+                result=None,
+                folded=folded,
+            )
             for rule, found in groups.items()
         ]
         suites.append(_suite("tree", cases, since))
@@ -77,7 +83,13 @@ class _Suite:
 
 
 def _case(suite: str, result: Result, findings: list[Finding], folded: arrange.Folded) -> _Case:
-    return _Case(suite, f"{result.directory} {result.scenario}", findings, result, folded)
+    return _Case(
+        suite=suite,
+        name=f"{result.directory} {result.scenario}",
+        findings=findings,
+        result=result,
+        folded=folded,
+    )
 
 
 def _suite(name: str, cases: list[_Case], since: Since | None) -> _Suite:

@@ -424,13 +424,13 @@ def _limits(settings: Any, test: Any, hints: Any) -> Any:
     if settings.scenario == "Server":
         limit_ns = test.ttft_latency if test.use_token_latencies else test.server_target_latency_ns
         return Limits(
-            "Server",
-            duration,
-            most_queries(test.server_target_qps, duration, test.min_query_count),
-            1 - test.server_target_latency_percentile,
-            limit_ns / 1e9,
-            test.server_target_qps,
-            "first tokens" if test.use_token_latencies else "queries",
+            scenario="Server",
+            duration_s=duration,
+            queries=most_queries(test.server_target_qps, duration, test.min_query_count),
+            share=1 - test.server_target_latency_percentile,
+            limit_s=limit_ns / 1e9,
+            rate=test.server_target_qps,
+            what="first tokens" if test.use_token_latencies else "queries",
         )
     if settings.scenario == "Offline":
         return Limits("Offline", duration, hints.queries)

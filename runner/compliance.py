@@ -161,13 +161,13 @@ def run_test(
     slow = outcome.performance is not None and not outcome.performance.passed
     others = len(outcome.failures) - (1 if slow else 0)
     return ComplianceRun(
-        test,
-        folder,
-        False if failures else outcome.passed,
-        tuple(failures),
-        tuple(outcome.notes),
-        texts,
-        sampled,
+        name=test,
+        folder=folder,
+        passed=False if failures else outcome.passed,
+        failures=tuple(failures),
+        notes=tuple(outcome.notes),
+        texts=texts,
+        sampled=sampled,
         by_speed=bool(failures) and others == 0,
     )
 

@@ -377,12 +377,20 @@ def _of(name: str, backend: str, problem: str) -> list[Runnable]:
     try:
         benchmark = get_benchmark(name)
     except (RunnerError, ImportError) as error:
-        return [Runnable(name, backend, "", False, str(error).partition(". ")[0])]
+        return [
+            Runnable(
+                benchmark=name,
+                backend=backend,
+                precision="",
+                ready=False,
+                text=str(error).partition(". ")[0],
+            )
+        ]
     if not benchmark.models:
         yours = "a server" if benchmark.generation is not None else "a model"
         option = "--url" if benchmark.generation is not None else "--model"
         text = problem or f"needs {yours} and a data set of yours ({option}, --data)"
-        return [Runnable(name, backend, "", False, text)]
+        return [Runnable(benchmark=name, backend=backend, precision="", ready=False, text=text)]
     precisions = {
         precision: "" if path.exists() else f"{path.name} is absent"
         for precision, path in benchmark.models.items()
@@ -394,7 +402,13 @@ def _of(name: str, backend: str, problem: str) -> list[Runnable]:
         if "fp32" in precisions:
             precisions["fp16"] = precisions["fp32"]
     return [
-        Runnable(name, backend, precision, not (problem or absent), problem or absent)
+        Runnable(
+            benchmark=name,
+            backend=backend,
+            precision=precision,
+            ready=not (problem or absent),
+            text=problem or absent,
+        )
         for precision, absent in precisions.items()
     ]
 

@@ -125,7 +125,16 @@ def quantize(
     # Opened again, as a run will open it: with the file beside the new model, not the old one's.
     after = accuracy(open_benchmark(benchmark, out, data), out, dataset)
     cut_off = not reduce_range and not has_vnni()
-    return Quantized(model, out, count, quantized, operators, before, after, cut_off)
+    return Quantized(
+        model=model,
+        out=out,
+        calibrated=count,
+        quantized=quantized,
+        operators=operators,
+        before=before,
+        after=after,
+        cut_off=cut_off,
+    )
 
 
 def _keep_options(model: Path, out: Path, overwrite: bool) -> None:

@@ -149,7 +149,13 @@ def iter_benchmark(plan: Plan, progress: Progress | None = None) -> Iterator[Out
                     yield kept[scenario]
                     continue
                 yield _Scenario(
-                    plan, benchmark, system, scenario, runs / scenario, listener, made
+                    plan=plan,
+                    benchmark=benchmark,
+                    system=system,
+                    scenario=scenario,
+                    runs=runs / scenario,
+                    listener=listener,
+                    made_with=made,
                 ).run()
         finally:
             _remove_empty(runs)
@@ -281,7 +287,13 @@ class _Scenario:
 
     def say(self, text: str, phase: Phase = "warning") -> None:
         self.listener.on_event(
-            Event(phase, self.benchmark.name, self.scenario, "performance", text)
+            Event(
+                phase=phase,
+                benchmark=self.benchmark.name,
+                scenario=self.scenario,
+                mode="performance",
+                message=text,
+            )
         )
 
     def run(self) -> Outcome:

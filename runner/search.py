@@ -342,12 +342,12 @@ class _Prober:
                 for left in self._runs.glob(f"{folder.name}.failed*"):
                     shutil.rmtree(left, ignore_errors=True)
                 probe = Probe(
-                    self.count,
-                    asked,
-                    duration_s,
-                    "bad",
-                    error.values.get(self.key) or asked or 0.0,
-                    error.rate,
+                    number=self.count,
+                    asked=asked,
+                    duration_s=duration_s,
+                    verdict="bad",
+                    value=error.values.get(self.key) or asked or 0.0,
+                    metric=error.rate,
                     reason=str(error).partition(": ")[2],
                     disturbed=error.disturbed,
                 )
@@ -409,11 +409,11 @@ class _Prober:
             else float(detail["effective_target_latency_ns"]) / 1e6
         )
         return Probe(
-            self.count,
-            asked,
-            duration_s,
-            verdict,
-            value,
+            number=self.count,
+            asked=asked,
+            duration_s=duration_s,
+            verdict=verdict,
+            value=value,
             metric=metric,
             mean_ms=float(detail["result_mean_latency_ns"]) / 1e6,
             queries=int(detail.get("result_query_count") or 0),
@@ -455,7 +455,7 @@ def find(
         SettingsError: the user.conf sets already what is to be found.
         RunFailed: no rate is carried, or the machine was disturbed.
     """
-    prober = _Prober(job, runs, log, progress, say)
+    prober = _Prober(job=job, runs=runs, log=log, progress=progress, say=say)
     prober.deadline = ends
     scenario = job.settings.scenario
     if any(
@@ -490,7 +490,13 @@ def probe_once(job: Job, runs: Path, duration_s: float, progress: Progress) -> P
     Raises:
         RunnerError: there was no run to its end.
     """
-    prober = _Prober(job, runs, ProbeLog(runs / "probes.jsonl", {}), progress, lambda _: None)
+    prober = _Prober(
+        job=job,
+        runs=runs,
+        log=ProbeLog(runs / "probes.jsonl", {}),
+        progress=progress,
+        say=lambda _: None,
+    )
     return prober.run(None, duration_s, 1)
 
 
@@ -616,11 +622,11 @@ def _server(
             f"{_disturbance(prober.disturbed)}. Search again on a quiet machine, or give --target-qps."
         )
     return Found(
-        "target_qps",
-        value,
-        low,
-        prober.count,
-        f"{low:g} queries/s were carried in short runs of {search.probe_s:g} s or more "
+        key="target_qps",
+        value=value,
+        best=low,
+        probes=prober.count,
+        text=f"{low:g} queries/s were carried in short runs of {search.probe_s:g} s or more "
         f"({CONFIDENCE * 100:.0f}% confidence by early stopping), {above}{late}; target_qps is "
         f"{search.margin * 100:g}% lower",
         deadline=deadline,
@@ -684,11 +690,11 @@ def _offline(search: Search, prober: _Prober, say: Say) -> Found:
     best = max(rates[-2:])
     agreed = len(rates) > 1 and abs(rates[-1] - rates[-2]) <= search.tolerance * rates[-1]
     return Found(
-        "target_qps",
-        float(f"{best * (1 + search.margin):.4g}"),
-        best,
-        prober.count,
-        f"{best:g} samples/s in short runs"
+        key="target_qps",
+        value=float(f"{best * (1 + search.margin):.4g}"),
+        best=best,
+        probes=prober.count,
+        text=f"{best:g} samples/s in short runs"
         + (
             f", the last two within {search.tolerance * 100:g}%"
             if agreed
@@ -705,11 +711,11 @@ def _stream(search: Search, prober: _Prober, say: Say, scenario: str) -> Found:
         raise RunFailed(f"found no latency in the short run: {probe.reason}")
     value = float(f"{0.75 * (1 - search.margin) * probe.mean_ms:.4g}")
     return Found(
-        "target_latency",
-        value,
-        probe.mean_ms,
-        prober.count,
-        f"a {scenario} query took {probe.mean_ms:.4g} ms in the mean of a short run; the hint is "
+        key="target_latency",
+        value=value,
+        best=probe.mean_ms,
+        probes=prober.count,
+        text=f"a {scenario} query took {probe.mean_ms:.4g} ms in the mean of a short run; the hint is "
         f"{value / probe.mean_ms:.0%} of it, so that LoadGen does not run out of queries",
     )
 

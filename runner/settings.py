@@ -494,7 +494,9 @@ def calibrate(settings: RunSettings, warm_up: WarmUp, free_bytes: int) -> Hints:
             f"{'higher' if scenario in _STREAMS else 'lower'}, shorten min_duration, or use a "
             "machine with more memory."
         )
-    return Hints(values, queries, need, seconds, tuple(warnings))
+    return Hints(
+        values=values, queries=queries, memory_bytes=need, seconds=seconds, warnings=tuple(warnings)
+    )
 
 
 def _rounded(value: float) -> float:

@@ -41,7 +41,14 @@ def make_sut(
     parts = (benchmark, backend, library, batch_size, fail)
     if scenario == "Server" and batch_size == workers == 1:
         # LoadGen's thread is late then, as a queue would be, and no other thread is waited for.
-        return UnbatchedServerSut(benchmark, backend, library, fail, due(), limit_s)
+        return UnbatchedServerSut(
+            benchmark=benchmark,
+            backend=backend,
+            library=library,
+            fail=fail,
+            due=due(),
+            limit_s=limit_s,
+        )
     if scenario == "Server":
         return ServerSut(*parts, workers=workers, deadline_us=deadline_us, limit_s=limit_s)
     if scenario == "Offline":

@@ -218,6 +218,43 @@ def test_every_module_is_explained() -> None:
     assert wrong == []
 
 
+HOT = {
+    f"checker/{name}.py"
+    for name in ("accuracy/log", "parse/detail", "parse/detail_file", "parse/reading")
+}
+"""Where an object is made for every record, and keywords would take time."""
+
+
+def test_long_records_are_made_with_keywords() -> None:
+    """More than four values in a row say nothing about what they are."""
+    ours = {
+        node.name
+        for path in _modules()
+        for node in ast.walk(_parsed(path))
+        if isinstance(node, ast.ClassDef)
+    }
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.func.id}"
+        for path in _modules()
+        if path.relative_to(ROOT).as_posix() not in HOT
+        for node in ast.walk(_parsed(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ours
+        if sum(not isinstance(argument, ast.Starred) for argument in node.args) > 4
+    ]
+    assert wrong == []
+
+
+def test_only_tables_are_laid_out_by_hand() -> None:
+    """``fmt: skip`` is for data in columns: it ends a bracket of several lines."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in _modules()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if "# fmt: skip" in line and line.lstrip()[:1] not in ")]}"
+    ]
+    assert wrong == []
+
+
 # --- what importing costs -----------------------------------------------------------------------
 
 

@@ -74,7 +74,9 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> Comparison:
             if was != now:
                 severities[place.rule, was, now] += 1
             messages[place.rule] += said != says
-    return Comparison(verdicts, +gone, +fresh, severities, +messages)
+    return Comparison(
+        verdicts=verdicts, gone=+gone, new=+fresh, severities=severities, messages=+messages
+    )
 
 
 def _by_place(report: Mapping[str, Any]) -> dict[Place, list[tuple[str, str]]]:

@@ -143,7 +143,14 @@ class Draft:
 
     def add(self, path: str, content: str, reason: str, *rules: str) -> Entry:
         """A text of ours."""
-        entry = Entry(path, None, "write", [reason], list(rules), content)
+        entry = Entry(
+            path=path,
+            source=None,
+            kind="write",
+            reasons=[reason],
+            rules=list(rules),
+            content=content,
+        )
         self.entries.append(entry)
         return entry
 

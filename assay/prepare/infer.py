@@ -117,7 +117,13 @@ def _usable(draft: Draft, source: Place, formula: Inference) -> bool:
 def _copy(draft: Draft, source: Place, directory: str, folder: str, reason: str) -> Place:
     """Copy a result's files to another benchmark's or scenario's folder."""
     target = Place(
-        source.division, source.submitter, source.system, directory, folder, source.benchmark, None
+        division=source.division,
+        submitter=source.submitter,
+        system=source.system,
+        directory=directory,
+        folder=folder,
+        benchmark=source.benchmark,
+        scenario=None,
     )
     taken = draft.paths()
     names = [e.name for e in source.entries if len(e.parts) == 7 and e.parts[2] == "measurements"]

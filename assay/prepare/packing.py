@@ -98,12 +98,12 @@ def pack(tree: Path, archive: Path, report: Report, progress: Progress | None = 
         write_file(manifest_of(archive), encode(manifest))
         write_file(report_of(archive), encode_report(report))
     return Archive(
-        archive,
-        manifest_of(archive),
-        report_of(archive),
-        manifest.sha256,
-        manifest.bytes,
-        len(files),
+        path=archive,
+        manifest=manifest_of(archive),
+        report=report_of(archive),
+        sha256=manifest.sha256,
+        bytes=manifest.bytes,
+        files=len(files),
     )
 
 

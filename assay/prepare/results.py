@@ -109,4 +109,6 @@ def system_of(draft: Draft, base: str, name: str) -> System:
     """A system with its description."""
     division, submitter = base.split("/")
     path = f"{base}/systems/{name}.json"
-    return System(division, submitter, name, path, document(draft, path))
+    return System(
+        division=division, submitter=submitter, name=name, path=path, document=document(draft, path)
+    )

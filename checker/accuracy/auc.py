@@ -157,9 +157,9 @@ def score_log(
             f"AUC needs positives and negatives: {len(positives)} and {len(negatives)} found"
         )
     return AucScore(
-        100.0 * auc,
-        100.0 * good / total,
-        good,
-        total,
-        queries,
+        auc=100.0 * auc,
+        accuracy=100.0 * good / total,
+        good=good,
+        total=total,
+        queries=queries,
     ).read_from(samples, problems)

@@ -479,11 +479,11 @@ def _evaluate(
     names = {category.id: category.name for category in truth.categories}
     parts = [
         CategoryScore(
-            category,
-            names.get(category, ""),
-            _mean(precision[:, :, at], float("nan")),
-            int(truth_count[at]),
-            int(label_count.get(category, 0)),
+            id=category,
+            name=names.get(category, ""),
+            ap=_mean(precision[:, :, at], float("nan")),
+            truths=int(truth_count[at]),
+            detections=int(label_count.get(category, 0)),
         )
         for category, at in place.items()
     ]

@@ -74,10 +74,24 @@ def evaluate(
     else:
         raise AccuracyError(f"metric {metric!r} is not one of top1, map, bleu")
     if reference is None:
-        return Evaluation(metric, score, None, None, None, detail, detail.problems)
+        return Evaluation(
+            metric=metric,
+            score=score,
+            target=None,
+            valid=None,
+            margin=None,
+            detail=detail,
+            problems=detail.problems,
+        )
     verdict = Gate(metric, reference, factor).verdict(score)
     return Evaluation(
-        metric, score, verdict.target, verdict.valid, verdict.margin, detail, detail.problems
+        metric=metric,
+        score=score,
+        target=verdict.target,
+        valid=verdict.valid,
+        margin=verdict.margin,
+        detail=detail,
+        problems=detail.problems,
     )
 
 

@@ -36,7 +36,7 @@ class Gate:
             room = self.limit - score
             margin = room if margin is None else min(margin, room)
             valid = valid and score <= self.limit
-        return Verdict(self, score, target, valid, margin)
+        return Verdict(gate=self, score=score, target=target, valid=valid, margin=margin)
 
 
 @dataclass(frozen=True, slots=True)

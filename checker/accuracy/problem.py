@@ -81,5 +81,9 @@ class Problems:
                 message = f"{message} ({tally.count} cases; samples {shown}{more})"
             elif tally.count > 1 and not tally.examples:
                 message = f"{message} ({tally.count} cases, the first is shown)"
-            out.append(Problem(kind, message, tally.count, tally.offset, tally.index))
+            out.append(
+                Problem(
+                    kind, message=message, count=tally.count, offset=tally.offset, index=tally.index
+                )
+            )
         return out

@@ -163,11 +163,11 @@ def score_log(
     right = sum(p.right / REPEATS.get(name, 1) for name, p in parts.items())
     unknown = sum(p.not_judged / REPEATS.get(name, 1) for name, p in parts.items())
     return ReasoningScore(
-        100.0 * right / whole,
-        100.0 * (right + unknown) / whole,
-        count / len(raw),
-        len(raw),
-        dict(parts),
+        exact_match=100.0 * right / whole,
+        highest=100.0 * (right + unknown) / whole,
+        tokens_per_sample=count / len(raw),
+        samples=len(raw),
+        parts=dict(parts),
     ).read_from(samples, problems)
 
 

@@ -88,7 +88,14 @@ def score_texts(predictions: Sequence[str], references: Sequence[str]) -> RougeS
         for kind, value in rouge.score(reference, prediction).items():
             sums[kind] += value.fmeasure
     means = [100.0 * sums[kind] / len(references) for kind in KINDS]
-    return RougeScore(means[0], means[1], means[2], means[3], length, len(references))
+    return RougeScore(
+        rouge1=means[0],
+        rouge2=means[1],
+        rouge_l=means[2],
+        rouge_lsum=means[3],
+        gen_len=length,
+        samples=len(references),
+    )
 
 
 def token_width(data: Sequence[bytes]) -> str:

@@ -141,11 +141,11 @@ def score_log(
             "wrong label order, offset or byte order?",
         )
     return Top1Score(
-        accuracy,
-        good,
-        total,
-        dtype,
-        chosen,
+        accuracy=accuracy,
+        good=good,
+        total=total,
+        dtype=dtype,
+        offset=chosen,
     ).read_from(samples, problems)
 
 
@@ -168,11 +168,11 @@ def score_labels(
     problems = Problems()
     good, chosen = _good(answers.astype(np.float64), truth, offset, problems)
     return Top1Score(
-        100.0 * good / len(truth),
-        good,
-        len(truth),
-        str(answers.dtype),
-        chosen,
+        accuracy=100.0 * good / len(truth),
+        good=good,
+        total=len(truth),
+        dtype=str(answers.dtype),
+        offset=chosen,
         problems=problems.listed(),
     )
 

@@ -125,7 +125,9 @@ def _look(root: Path, log: Path, limit: int) -> Action:
     scores = log.with_name(SCORES)
 
     def action(kind: Kind, reason: str, size: int = 0, stated: str | None = None) -> Action:
-        return Action(kind, root, relative, size, stated, reason)
+        return Action(
+            kind=kind, root=root, relative=relative, size=size, stated=stated, reason=reason
+        )
 
     try:
         status = log.lstat()
@@ -222,16 +224,22 @@ def _carry_out(action: Action, kept: Path, progress: Progress) -> Outcome:
     stated = stated_hash(scores)  # perhaps written since the plan
     if stated and stated != digest:
         return Outcome(
-            action,
-            False,
-            f"{SCORES} states hash {stated[:12]}…, the log has {digest[:12]}…: "
+            action=action,
+            done=False,
+            reason=f"{SCORES} states hash {stated[:12]}…, the log has {digest[:12]}…: "
             "one of them is of another run",
-            digest,
-            copy,
+            sha256=digest,
+            backup=copy,
         )
     if copy is not None:
         if not copy.is_file() or _file_digest(copy) != digest:
-            return Outcome(action, False, "the copy in the backup differs", digest, copy)
+            return Outcome(
+                action=action,
+                done=False,
+                reason="the copy in the backup differs",
+                sha256=digest,
+                backup=copy,
+            )
         if scores.exists():
             with _open(scores) as stream:
                 _back_up(stream, kept / action.relative.with_name(SCORES), None, 0)
@@ -252,7 +260,7 @@ def _carry_out(action: Action, kept: Path, progress: Progress) -> Outcome:
                 f"{SCORES} has the hash now, the log is whole as it was: {reason}; run again",
                 digest,
             ) from error
-    return Outcome(action, True, action.reason, digest, copy)
+    return Outcome(action=action, done=True, reason=action.reason, sha256=digest, backup=copy)
 
 
 class _Half(OSError):

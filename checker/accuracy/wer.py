@@ -85,7 +85,9 @@ def score_texts(
     if not words:
         raise AccuracyError("the references have no word")
     wer = 100.0 * errors / words
-    return WerScore(wer, 100.0 - wer, errors, words, len(references))
+    return WerScore(
+        wer=wer, accuracy=100.0 - wer, errors=errors, words=words, utterances=len(references)
+    )
 
 
 def read_transcripts(path: str | Path) -> list[str]:

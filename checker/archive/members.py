@@ -72,11 +72,11 @@ class Folder:
         safe = clean(name.encode("utf-8", "backslashreplace").decode("utf-8"), 300)
         self.findings.append(
             Finding(
-                "X005",
-                "archive-member-refused",
-                "error",
-                f"archive member '{safe}' {why}",
-                ".",
+                rule="X005",
+                name="archive-member-refused",
+                severity="error",
+                message=f"archive member '{safe}' {why}",
+                path=".",
                 fix="pack the tree again with plain files and relative paths inside it",
             )
         )

@@ -146,7 +146,11 @@ def tail(run: Run, look: Look | None = None) -> Tail | None:
     p99, p999 = look.number(keys.LATENCY.at(99)), look.number(keys.LATENCY.at(99.9))
     if count is None or over is None or limit is None or p99 is None or p999 is None:
         return None
-    return Tail(over, count, limit, p99, p999) if count >= 10_000 and p999 > p99 else None
+    return (
+        Tail(over=over, count=count, limit=limit, p99=p99, p999=p999)
+        if count >= 10_000 and p999 > p99
+        else None
+    )
 
 
 def tail_distance(run: Run) -> float | None:

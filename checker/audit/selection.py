@@ -104,7 +104,7 @@ def draw(seed: int, stage: str, candidates: Iterable[str]) -> Draw:
         raise ValueError("nothing to draw from")
     digest = digest_of(seed, stage)
     index = int(digest, 16) % len(names)
-    return Draw(stage, names, digest, index, names[index])
+    return Draw(stage=stage, candidates=names, digest=digest, index=index, chosen=names[index])
 
 
 def _submission(row: ResultRow) -> str:
@@ -164,16 +164,16 @@ def select_random(
             chosen.append(third.chosen)
             left.discard(third.chosen)
     return Selection(
-        FORMAT,
-        1,
-        report.round,
-        seed,
-        submitter,
-        system,
-        chosen,
-        draws,
-        [Exclusion(name, reason) for name, reason in sorted(excluded.items())],
-        _may_exempt(candidates, names, before.results if before is not None else []),
+        format=FORMAT,
+        format_version=1,
+        round=report.round,
+        seed=seed,
+        submitter=submitter,
+        system=system,
+        results=chosen,
+        draws=draws,
+        excluded=[Exclusion(name, reason) for name, reason in sorted(excluded.items())],
+        may_exempt=_may_exempt(candidates, names, before.results if before is not None else []),
     )
 
 

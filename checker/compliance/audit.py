@@ -95,7 +95,9 @@ def differences(detail: DetailLog, settings: dict[str, Value]) -> list[Differenc
         if log_key not in detail:
             # Plain-text logs (v0.5) and logs before a setting existed do not name it.
             if key in NEEDED and detail.format == "mllog":
-                found.append(Difference(key, log_key, None, required, None))
+                found.append(
+                    Difference(key=key, log_key=log_key, found=None, required=required, line=None)
+                )
             continue
         if key == "mode":
             value: object = detail.text(log_key)
@@ -115,7 +117,15 @@ def differences(detail: DetailLog, settings: dict[str, Value]) -> list[Differenc
             continue
         if value != wanted:
             value = detail.get(log_key) if value is None else value
-            found.append(Difference(key, log_key, value, wanted, detail.line(log_key)))
+            found.append(
+                Difference(
+                    key=key,
+                    log_key=log_key,
+                    found=value,
+                    required=wanted,
+                    line=detail.line(log_key),
+                )
+            )
     return found
 
 

@@ -64,7 +64,15 @@ def deltas(
             continue
         limit = limit_percent(round, test, name, benchmark, metric)
         percent = _percent(first.value, second.value)
-        found.append(Delta(metric, first.value, second.value, percent, limit))
+        found.append(
+            Delta(
+                metric=metric,
+                baseline=first.value,
+                compliance=second.value,
+                percent=percent,
+                limit=limit,
+            )
+        )
     return found
 
 

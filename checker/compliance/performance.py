@@ -138,7 +138,15 @@ def compare(
         one_sided = cached or test_name == "TEST05"
         if cached and scenario in _LATENCY:
             reference, measured = 1e9 / reference, 1e9 / measured
-        return Comparison(test_name, scenario, key, reference, measured, tolerance, one_sided)
+        return Comparison(
+            test_name=test_name,
+            scenario=scenario,
+            key=key,
+            reference=reference,
+            test=measured,
+            tolerance=tolerance,
+            one_sided=one_sided,
+        )
     return None
 
 
@@ -177,4 +185,12 @@ def of_scores(
     if low is not None and limit is not None and latency <= limit:
         tolerance = low
     one_sided = cached or test_name == "TEST05"
-    return Comparison(test_name, scenario, "stated", reference, test, tolerance, one_sided)
+    return Comparison(
+        test_name=test_name,
+        scenario=scenario,
+        key="stated",
+        reference=reference,
+        test=test,
+        tolerance=tolerance,
+        one_sided=one_sided,
+    )

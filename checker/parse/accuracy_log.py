@@ -72,12 +72,12 @@ def read_ends(file: File, *, counted: bool = False) -> LogEnds | None:
     if foreign is None:
         foreign = _foreign(last, max(0, size - _END))
     return LogEnds(
-        begins,
-        ends,
-        any(name in end for name in _ANSWER for end in (first, last)),
-        size,
-        foreign,
-        count,
+        begins=begins,
+        ends=ends,
+        answers=any(name in end for name in _ANSWER for end in (first, last)),
+        size=size,
+        foreign=foreign,
+        count=count,
     )
 
 

@@ -311,11 +311,11 @@ def read_accuracy(file: File, patterns: Mapping[str, str]) -> AccuracyText:
     if number == 0:
         result.faults.append(
             Fault(
-                file.path,
-                "empty",
-                "the file is empty",
-                1,
-                "write the accuracy script's output and the hash line to it",
+                path=file.path,
+                kind="empty",
+                message="the file is empty",
+                line=1,
+                fix="write the accuracy script's output and the hash line to it",
             )
         )
     return result
@@ -331,10 +331,10 @@ def _comma(result: AccuracyText, metric: str, text: str, number: int) -> None:
     if len(result.faults) < 5:
         result.faults.append(
             Fault(
-                result.path,
-                "syntax",
-                f"{metric} is written with a comma on line {number}: {shown}",
-                number,
-                "write numbers with a decimal point and without separators",
+                path=result.path,
+                kind="syntax",
+                message=f"{metric} is written with a comma on line {number}: {shown}",
+                line=number,
+                fix="write numbers with a decimal point and without separators",
             )
         )

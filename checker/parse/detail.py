@@ -251,12 +251,12 @@ class DetailLog(msgspec.Struct):
         shown = "null" if entry.value is None else f"{entry.value!s:.60}"
         self.faults.append(
             Fault(
-                self.path,
-                "unusable",
-                f"found {shown} as the value of {key}; expected {expected}",
-                entry.line,
-                "use the detail log as LoadGen wrote it",
-                key,
+                path=self.path,
+                kind="unusable",
+                message=f"found {shown} as the value of {key}; expected {expected}",
+                line=entry.line,
+                fix="use the detail log as LoadGen wrote it",
+                pointer=key,
             )
         )
 

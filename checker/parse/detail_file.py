@@ -62,7 +62,13 @@ def read_detail(file: File) -> DetailLog:
         kind = "empty" if file.size == 0 else "syntax"
         what = "is empty" if file.size == 0 else "holds no LoadGen record"
         log.faults.append(
-            Fault(file.path, kind, f"the file {what}", 1, "use the detail log that LoadGen wrote")
+            Fault(
+                path=file.path,
+                kind=kind,
+                message=f"the file {what}",
+                line=1,
+                fix="use the detail log that LoadGen wrote",
+            )
         )
     return log
 
@@ -302,10 +308,10 @@ def _fault(log: DetailLog, number: int, what: str, text: bytes) -> None:
     shown = text[:60].decode("utf-8", "backslashreplace")
     log.faults.append(
         Fault(
-            log.path,
-            "syntax",
-            f"line {number} {what}: {shown!r}",
-            number,
-            "use the detail log as LoadGen wrote it; do not edit or truncate it",
+            path=log.path,
+            kind="syntax",
+            message=f"line {number} {what}: {shown!r}",
+            line=number,
+            fix="use the detail log as LoadGen wrote it; do not edit or truncate it",
         )
     )

@@ -120,11 +120,11 @@ def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[byte
             elif line.startswith(b'"pid"') and len(log.faults) < 5:
                 log.faults.append(
                     Fault(
-                        log.path,
-                        "syntax",
-                        f"line {at} is cut off: {text[:60]!r}",
-                        at,
-                        "use the detail log as LoadGen wrote it; do not edit or truncate it",
+                        path=log.path,
+                        kind="syntax",
+                        message=f"line {at} is cut off: {text[:60]!r}",
+                        line=at,
+                        fix="use the detail log as LoadGen wrote it; do not edit or truncate it",
                     )
                 )
             continue
@@ -212,11 +212,11 @@ def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[byte
     if not matched:
         log.faults.append(
             Fault(
-                log.path,
-                "syntax",
-                "the file holds no LoadGen record",
-                1,
-                "use the detail log that LoadGen wrote",
+                path=log.path,
+                kind="syntax",
+                message="the file holds no LoadGen record",
+                line=1,
+                fix="use the detail log that LoadGen wrote",
             )
         )
     return last
@@ -229,7 +229,13 @@ def _foreign(log: DetailLog, number: int, line: bytes) -> bool:
     except UnicodeDecodeError as error:
         what = f"line {number} is not UTF-8 text (byte 0x{line[error.start]:02x})"
         log.faults.append(
-            Fault(log.path, "encoding", what, number, "use the detail log as LoadGen wrote it")
+            Fault(
+                path=log.path,
+                kind="encoding",
+                message=what,
+                line=number,
+                fix="use the detail log as LoadGen wrote it",
+            )
         )
         return True
     return False

@@ -87,11 +87,11 @@ def read_json(file: File, limit: int = MAX_DOCUMENT_BYTES) -> Document:
     except json.JSONDecodeError as error:
         document.faults.append(
             Fault(
-                file.path,
-                "syntax",
-                f"line {error.lineno} column {error.colno} is not valid JSON: {error.msg}",
-                error.lineno,
-                "fix the JSON at that place",
+                path=file.path,
+                kind="syntax",
+                message=f"line {error.lineno} column {error.colno} is not valid JSON: {error.msg}",
+                line=error.lineno,
+                fix="fix the JSON at that place",
             )
         )
     except (RecursionError, ValueError) as error:

@@ -165,11 +165,11 @@ def read_yaml(file: File) -> Document:
         what = getattr(error, "problem", None) or str(error)
         document.faults.append(
             Fault(
-                file.path,
-                "syntax",
-                f"{where} is not valid YAML: {what[:160]}",
-                line,
-                "fix the YAML",
+                path=file.path,
+                kind="syntax",
+                message=f"{where} is not valid YAML: {what[:160]}",
+                line=line,
+                fix="fix the YAML",
             )
         )
     return document

@@ -202,11 +202,11 @@ def _layout(fields: list[str]) -> _Layout:
     for name, quantity, place in columns:
         first.setdefault((name, quantity), place)
     return _Layout(
-        len(fields),
-        tuple(names),
-        places.get("time"),
-        places.get("mark"),
-        tuple((name, quantity, place) for (name, quantity), place in first.items()),
+        fields=len(fields),
+        names=tuple(names),
+        time=places.get("time"),
+        mark=places.get("mark"),
+        columns=tuple((name, quantity, place) for (name, quantity), place in first.items()),
     )
 
 
@@ -233,11 +233,11 @@ def read_samples(file: File) -> SampleLog:
                 if len(log.faults) < 5:
                     log.faults.append(
                         Fault(
-                            file.path,
-                            "syntax",
-                            f"line {number} is not a power sample",
-                            number,
-                            "use spl.txt as PTDaemon's client wrote it",
+                            path=file.path,
+                            kind="syntax",
+                            message=f"line {number} is not a power sample",
+                            line=number,
+                            fix="use spl.txt as PTDaemon's client wrote it",
                         )
                     )
                 continue

@@ -353,11 +353,11 @@ def read_text(file: File, limit: int = MAX_DOCUMENT_BYTES) -> tuple[str, list[Fa
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         fault = Fault(
-            file.path,
-            "encoding",
-            f"line {line} is not UTF-8 text (byte 0x{data[error.start]:02x})",
-            line,
-            "save the file as UTF-8",
+            path=file.path,
+            kind="encoding",
+            message=f"line {line} is not UTF-8 text (byte 0x{data[error.start]:02x})",
+            line=line,
+            fix="save the file as UTF-8",
         )
         return data.decode("utf-8", "backslashreplace"), [*faults, fault]
 
@@ -421,11 +421,11 @@ def integer_of(text: str) -> int | None:
 def nul_fault(path: str, line: int) -> Fault:
     """The Fault of a text that holds NUL bytes; they are what a broken copy leaves."""
     return Fault(
-        path,
-        "nul",
-        f"line {line} holds NUL bytes",
-        line,
-        "copy the file again: NUL bytes are left where a copy or a disk write was cut short",
+        path=path,
+        kind="nul",
+        message=f"line {line} holds NUL bytes",
+        line=line,
+        fix="copy the file again: NUL bytes are left where a copy or a disk write was cut short",
     )
 
 
@@ -476,11 +476,11 @@ def text_lines(
                 undecodable = True
                 faults.append(
                     Fault(
-                        file.path,
-                        "encoding",
-                        f"line {number} is not UTF-8 text",
-                        number,
-                        "save the file as UTF-8",
+                        path=file.path,
+                        kind="encoding",
+                        message=f"line {number} is not UTF-8 text",
+                        line=number,
+                        fix="save the file as UTF-8",
                     )
                 )
             line = raw.decode("utf-8", "backslashreplace")

@@ -175,21 +175,21 @@ def read_summary(file: File) -> SummaryLog:
     if not text.strip():
         log.faults.append(
             Fault(
-                file.path,
-                "empty",
-                "the file is empty",
-                1,
-                "use the summary log that LoadGen wrote",
+                path=file.path,
+                kind="empty",
+                message="the file is empty",
+                line=1,
+                fix="use the summary log that LoadGen wrote",
             )
         )
     elif log.lines and not log.values and log.errors is None and log.warnings is None:
         log.faults.append(
             Fault(
-                file.path,
-                "syntax",
-                "the file holds nothing that LoadGen's summary has",
-                1,
-                "use the summary log that LoadGen wrote",
+                path=file.path,
+                kind="syntax",
+                message="the file holds nothing that LoadGen's summary has",
+                line=1,
+                fix="use the summary log that LoadGen wrote",
             )
         )
     return log

@@ -57,7 +57,9 @@ class Conf(msgspec.Struct):
 def parse_conf(text: str, path: str = "user.conf") -> Conf:
     """The settings of a conf file's text. Never raises; what is not a setting is in ``odd_lines``."""
     settings, odd = _parse(text)
-    return Conf(path, list(settings), [], list(odd), not text.strip())
+    return Conf(
+        path=path, settings=list(settings), faults=[], odd_lines=list(odd), empty=not text.strip()
+    )
 
 
 def read_conf(file: File) -> Conf:
@@ -102,6 +104,12 @@ def _parse(text: str) -> tuple[tuple[Setting, ...], tuple[tuple[int, str], ...]]
                 odd_lines.append((number, line[:200]))
             continue
         settings.append(
-            Setting(found["model"], found["scenario"], found["key"], found["value"], number)
+            Setting(
+                model=found["model"],
+                scenario=found["scenario"],
+                key=found["key"],
+                value=found["value"],
+                line=number,
+            )
         )
     return tuple(settings), tuple(odd_lines)

@@ -64,11 +64,11 @@ def read_verification(file: File) -> Verification:
     if not text.strip():
         result.faults.append(
             Fault(
-                file.path,
-                "empty",
-                "the file is empty",
-                1,
-                "run the test's verification script and save its output",
+                path=file.path,
+                kind="empty",
+                message="the file is empty",
+                line=1,
+                fix="run the test's verification script and save its output",
             )
         )
     return result

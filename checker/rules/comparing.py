@@ -24,7 +24,13 @@ def at(run: Run, key: str, message: str, found: object, required: object, **more
     """A problem with one value of a run's detail log, at its line."""
     line = run.detail.line(key) if run.detail is not None else None
     return Problem(
-        message, found, required, run.detail_path, line, fix=more.get("fix"), case=more.get("case")
+        message,
+        found=found,
+        required=required,
+        path=run.detail_path,
+        line=line,
+        fix=more.get("fix"),
+        case=more.get("case"),
     )
 
 

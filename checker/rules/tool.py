@@ -104,7 +104,16 @@ def unreadable_file(
 
 def _engine(id: str, name: str, severity: Severity, summary: str, why: str, fix: str) -> RuleFacts:
     source = "the command line's contract: what was not checked never looks like passed"
-    return RuleFacts(id, name, FAMILIES["X"], severity, summary, why, fix, source)
+    return RuleFacts(
+        id=id,
+        name=name,
+        family=FAMILIES["X"],
+        severity=severity,
+        summary=summary,
+        why=why,
+        fix=fix,
+        source=source,
+    )
 
 
 ENGINE: tuple[RuleFacts, ...] = (

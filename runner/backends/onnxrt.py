@@ -264,7 +264,13 @@ class OnnxRuntime:
             place = (kind, self._devices[number] if self._devices else first)
             rows = len(next(iter(feed.values())))
             if rows not in bindings:
-                bindings[rows] = _OnDevice(session, self._outputs, feed, place, self._graphs)
+                bindings[rows] = _OnDevice(
+                    session=session,
+                    outputs=self._outputs,
+                    feed=feed,
+                    place=place,
+                    graphs=self._graphs,
+                )
             on_device: _OnDevice = bindings[rows]
             return on_device.infer(feed)
         binding = bindings.get(0)

@@ -102,4 +102,10 @@ def score_reasoning(log: Path, dataset: Dataset, *, channels: bool) -> Score:
     with _scoring(log):
         result = score_log(log, table.questions, decode=decode, grade_code=table.grade_code)
     others = {"TOKENS_PER_SAMPLE": result.tokens_per_sample}
-    return Score("exact_match", result.exact_match, result.line(), others, tuple(result.notes))
+    return Score(
+        metric="exact_match",
+        value=result.exact_match,
+        line=result.line(),
+        others=others,
+        notes=tuple(result.notes),
+    )

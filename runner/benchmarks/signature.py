@@ -140,12 +140,12 @@ def read_signature(path: Path, options: Mapping[str, Any]) -> Signature:
         raise BackendError(f"{path}: cannot be read as an ONNX model ({error}).") from error
     symbols = {tensor.name: names for tensor, names in [*inputs, *outputs]}
     return Signature(
-        path,
-        tuple(tensor for tensor, _ in inputs),
-        tuple(tensor for tensor, _ in outputs),
-        symbols,
-        options,
-        model,
+        path=path,
+        inputs=tuple(tensor for tensor, _ in inputs),
+        outputs=tuple(tensor for tensor, _ in outputs),
+        symbols=symbols,
+        options=options,
+        model=model,
     )
 
 

@@ -40,7 +40,12 @@ class Corpus:
     def open(self, input_name: str, length_name: str | None, marks: Marks = "end") -> Translation:
         """The data set, for a model with these inputs."""
         return Translation(
-            self.sentences, self.references, self.source, input_name, length_name, marks
+            source=self.sentences,
+            references=self.references,
+            tokenizer=self.source,
+            input_name=input_name,
+            length_name=length_name,
+            marks=marks,
         )
 
 
@@ -61,15 +66,21 @@ def find_corpus(data: Path | None, model: Path | None = None) -> Corpus:
         tokenizer = SentencePiece(pieces[0])
         names = plain[0]
         _require(data / names[1])
-        return Corpus(data / names[0], data / names[1], tokenizer, tokenizer, "13a")
+        return Corpus(
+            sentences=data / names[0],
+            references=data / names[1],
+            source=tokenizer,
+            target=tokenizer,
+            tokenize="13a",
+        )
     _require(data / BPE_SOURCE)
     _require(data / BPE_REFERENCES)
     return Corpus(
-        data / BPE_SOURCE,
-        data / BPE_REFERENCES,
-        _vocabulary(places, "en"),
-        _vocabulary(places, "de"),
-        "none",
+        sentences=data / BPE_SOURCE,
+        references=data / BPE_REFERENCES,
+        source=_vocabulary(places, "en"),
+        target=_vocabulary(places, "de"),
+        tokenize="none",
     )
 
 

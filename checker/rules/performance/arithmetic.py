@@ -48,7 +48,9 @@ def summary_agrees(
         )
         if key in decisive:
             ends = run.summary_path if line == summary.lines else None
-            yield Problem(text, value, logged, run.summary_path, line, if_whole=ends)
+            yield Problem(
+                text, found=value, required=logged, path=run.summary_path, line=line, if_whole=ends
+            )
         else:
             others.append((text, value, logged, line))
     if others:
@@ -58,10 +60,10 @@ def summary_agrees(
         )
         yield Problem(
             text + more,
-            value,
-            logged,
-            run.summary_path,
-            line,
+            found=value,
+            required=logged,
+            path=run.summary_path,
+            line=line,
             case="other",
             count=len(others),
             if_whole=run.summary_path if line == summary.lines and not more else None,
@@ -228,9 +230,9 @@ def numbers_unquoted(run: PerformanceRun, round: Round, detail: DetailLog) -> Pr
         text = f"{listed(quoted, limit=3)} {is_text}"
         yield Problem(
             text,
-            detail.get(quoted[0]),
-            "a number",
-            run.detail_path,
-            detail.line(quoted[0]),
+            found=detail.get(quoted[0]),
+            required="a number",
+            path=run.detail_path,
+            line=detail.line(quoted[0]),
             count=len(quoted),
         )

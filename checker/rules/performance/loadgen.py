@@ -58,7 +58,11 @@ def loadgen_unmodified(
         if is_uncommitted(entry.key, str(entry.value)):
             text = "LoadGen was built with uncommitted changes; expected a clean checkout"
             yield Problem(
-                text, str(entry.value)[:300], "a clean checkout", run.detail_path, entry.line
+                text,
+                found=str(entry.value)[:300],
+                required="a clean checkout",
+                path=run.detail_path,
+                line=entry.line,
             )
             return
 

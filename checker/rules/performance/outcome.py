@@ -64,10 +64,10 @@ def no_loadgen_errors(
         times = f"{quantity(count, 'error record')}, the first: " if count > 1 else ""
         yield Problem(
             f"LoadGen recorded an error in the {run.kind} run: {times}{key}: {text[:300]}",
-            text[:300],
-            "no error record",
-            run.detail_path,
-            line,
+            found=text[:300],
+            required="no error record",
+            path=run.detail_path,
+            line=line,
             fix=_TOKEN_COUNT_FIX if tokens else None,
             case="ranging" if isinstance(run, RangingRun) else None,
             count=count,
@@ -292,7 +292,12 @@ def token_latencies_positive(run: PerformanceRun, round: Round, detail: DetailLo
             expected = "more than 0 ns" if least else "0 ns or more"
             text = f"{key} ({family.name}) is {shown_value}; expected {expected}"
             yield Problem(
-                text, value, f">= {least}", run.detail_path, detail.line(key), count=len(low)
+                text,
+                found=value,
+                required=f">= {least}",
+                path=run.detail_path,
+                line=detail.line(key),
+                count=len(low),
             )
             return  # a time per output token follows from the first token's
 
@@ -326,4 +331,4 @@ def metric_sound(result: Result, round: Round) -> Problems:
             f"the result ({metric.name}) is {quantity(metric.value)} {metric.unit}; expected a finite "
             "number above 0"
         )
-        yield Problem(text, metric.value, "> 0", path, line)
+        yield Problem(text, found=metric.value, required="> 0", path=path, line=line)

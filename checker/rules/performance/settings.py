@@ -268,9 +268,9 @@ def no_contradicting_records(run: PoweredRun, round: Round, detail: DetailLog) -
             yield Problem(
                 f"{key} is {shown(first)} on line {entries[0].line} and "
                 f"{listed([f'{shown(e.value)} on line {e.line}' for e in others[:3]])}; expected one record",
-                [first, others[0].value],
-                "one value",
-                run.detail_path,
-                others[0].line,
+                found=[first, others[0].value],
+                required="one value",
+                path=run.detail_path,
+                line=others[0].line,
                 count=len(others),
             )

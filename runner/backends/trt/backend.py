@@ -313,7 +313,9 @@ class TensorRT:
         from runner.backends.trt.layers import parse_layers, summary
         from runner.backends.trt.session import EngineSession
 
-        session = EngineSession(trt, messages_of(trt), memory, engine, plan)
+        session = EngineSession(
+            trt=trt, messages=messages_of(trt), memory=memory, engine=engine, plan=plan
+        )
         self.layers = summary(parse_layers(session.layers()))
         return session
 
@@ -358,13 +360,17 @@ class TensorRT:
         if found.engine is not None:
             try:
                 return self._inspected(
-                    EngineSession(trt, messages, memory, found.engine, plan), cache, facts
+                    EngineSession(
+                        trt=trt, messages=messages, memory=memory, engine=found.engine, plan=plan
+                    ),
+                    cache,
+                    facts,
                 )
             except BackendError as error:
                 cache.discard(facts)
                 reason = f"the stored engine could not be used: {error}"
         engine = self._build(trt, messages, memory, prepared, plan, cache, reason)
-        session = EngineSession(trt, messages, memory, engine, plan)
+        session = EngineSession(trt=trt, messages=messages, memory=memory, engine=engine, plan=plan)
         try:
             cache.store(facts, engine)
         except BackendError as error:
@@ -539,7 +545,14 @@ def _of_plan(path: Path | None, engine: bytes, model: Path | None) -> Prepared:
             whole = has_free_rows(onnx.load(str(model), load_external_data=False))
         except Exception as error:
             raise BackendError(f"{model}: cannot be read as ONNX ({error}).") from error
-    return Prepared(path, digest, None, whole, "given", (f"plan {path.name}, SHA-256 {digest}",))
+    return Prepared(
+        path=path,
+        sha256=digest,
+        fixed_batch=None,
+        whole=whole,
+        precision="given",
+        notes=(f"plan {path.name}, SHA-256 {digest}",),
+    )
 
 
 def _require(good: bool, name: str, found: object, asked: str) -> None:

@@ -575,7 +575,13 @@ class HostMemory:
     name = "host"
 
     def __init__(self, seed: int = 0) -> None:
-        self.facts = DeviceFacts("host memory", "0.0", 1 << 34, "none", 4)
+        self.facts = DeviceFacts(
+            name="host memory",
+            capability="0.0",
+            memory_bytes=1 << 34,
+            cuda="none",
+            multiprocessors=4,
+        )
         self.log: list[tuple[Any, ...]] = []
         self.live: dict[int, NDArray[np.uint8]] = {}
         self._random = random.Random(seed)

@@ -404,7 +404,13 @@ class Pipeline:
             raw = slot.pinned[port.name][: port.nbytes(shape)]
             up.append((slot.device[port.name], raw))
             inputs[port.name] = raw.view(port.dtype).reshape(shape)
-        views = _Views(run, executed, self.plan.profile_for(executed), inputs, up)
+        views = _Views(
+            shapes=run,
+            executed=executed,
+            profile=self.plan.profile_for(executed),
+            inputs=inputs,
+            up=up,
+        )
         if len(slot.views) >= _KEPT_VIEWS:
             slot.views.clear()
         slot.views[tuple(shapes[port.name] for port in self.session.inputs)] = views

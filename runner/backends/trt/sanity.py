@@ -84,7 +84,7 @@ def time_matmul(trt: TensorRtApi, memory: Memory, seconds: float, side: int = SI
         model = Path(folder) / "matmul.onnx"
         model.write_bytes(_matmul(side))
         engine = build(trt, messages, model, plan).engine
-    session = EngineSession(trt, messages, memory, engine, plan)
+    session = EngineSession(trt=trt, messages=messages, memory=memory, engine=engine, plan=plan)
     stream = memory.stream()
     addresses: dict[str, int] = {}
     scratch = memory.alloc(max(1, session.scratch_bytes))
