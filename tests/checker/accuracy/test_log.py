@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from checker.accuracy.log import LogReader, Record, read_log, read_samples
 from checker.accuracy.problem import AccuracyError
-from checker.audit.replayed import read_records
+from checker.audit.answer_log import read_records
 from checker.parse.reading import File
 from tests.checker.accuracy.conftest import Writer, log_bytes
 
