@@ -27,6 +27,11 @@ def _together(runs: list[RunTrace]) -> dict[str, Any]:
     }
 
 
+def _submitted(field: Field, run: RunTrace) -> RunTrace | None:
+    """The performance run of the run's result."""
+    return next((field.submitted.get((run.tree, key)) for key in run.results), None)
+
+
 def _also(runs: list[RunTrace]) -> str:
     return f", and {quantity(len(runs) - 1, 'more log')} of the system" if len(runs) > 1 else ""
 
@@ -44,21 +49,18 @@ def same_sources(run: RunTrace, round: Round, field: Field) -> Problems:
     if run.kind in ("performance", "ranging") or run.text_format:
         raise NotJudged
 
-    def submitted(one: RunTrace) -> RunTrace | None:
-        return next((field.submitted.get((one.tree, key)) for key in one.results), None)
-
     def other_sources(one: RunTrace) -> list[str]:
-        main = submitted(one)
+        main = _submitted(field, one)
         mine, theirs = dict(one.sources), dict(main.sources) if main is not None else {}
         return [name for name in mine if name in theirs and mine[name] != theirs[name]]
 
     def other_mode(one: RunTrace) -> bool:
-        main = submitted(one)
+        main = _submitted(field, one)
         modes = one.equal_issue, main.equal_issue if main is not None else None
         return one.kind == "accuracy" and None not in modes and modes[0] != modes[1]
 
     runs = field.first_of(run, "sources", lambda one: bool(other_sources(one)))
-    main = submitted(run)
+    main = _submitted(field, run)
     if runs and main is not None:
         names = other_sources(run)
         found, expected = dict(run.sources)[names[0]], dict(main.sources)[names[0]]
@@ -406,15 +408,12 @@ def one_build(run: RunTrace, round: Round, field: Field) -> Problems:
     if run.kind in ("performance", "ranging") or run.built is None:
         raise NotJudged
 
-    def submitted(one: RunTrace) -> RunTrace | None:
-        return next((field.submitted.get((one.tree, key)) for key in one.results), None)
-
     def other_build(one: RunTrace) -> bool:
-        main = submitted(one)
+        main = _submitted(field, one)
         return main is not None and None not in (one.built, main.built) and one.built != main.built
 
     runs = field.first_of(run, "build of the run", other_build)
-    main = submitted(run)
+    main = _submitted(field, run)
     if runs and main is not None:
         yield Problem(
             f"found a LoadGen built at {moment(run.built)}{_also(runs)}; expected {moment(main.built)}, the "
@@ -431,6 +430,42 @@ def one_build(run: RunTrace, round: Round, field: Field) -> Problems:
                     "performance run": moment(main.built),
                     "performance log": main.path,
                 },
+            ),
+            **_together(runs),
+        )
+
+
+@rule("R322", WARNING)
+def sut_of_one_result(run: RunTrace, round: Round, field: Field) -> Problems:
+    """The run names the system under test as the performance run does.
+
+    One finding for a system and a kind of run. 666 of 669 results' accuracy runs and tests of v1.0 to
+    v6.0 do; the others are of one network system.
+
+    Why: the name is a text in the program; another one means another program.
+    Fix: make all runs of a result with one program.
+    Source: LoadGen: sut_name.
+    """
+    if run.kind in ("performance", "ranging") or run.sut is None or run.text_format:
+        raise NotJudged
+
+    def other_sut(one: RunTrace) -> bool:
+        main = _submitted(field, one)
+        return main is not None and None not in (one.sut, main.sut) and one.sut != main.sut
+
+    runs = field.first_of(run, "SUT", other_sut)
+    main = _submitted(field, run)
+    if runs and main is not None:
+        yield Problem(
+            f"found sut_name {shown(run.sut)}{_also(runs)}; expected {shown(main.sut)}, as in the performance run",
+            path=run.path,
+            line=run.lines.get("sut_name"),
+            found=run.sut,
+            required=main.sut,
+            evidence=evidence(
+                "one sut_name in the runs of a result",
+                "moderate",
+                {"this run": run.sut, "performance run": main.sut, "performance log": main.path},
             ),
             **_together(runs),
         )

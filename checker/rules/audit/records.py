@@ -9,7 +9,7 @@ from checker.parse.detail import DetailLog, Entry
 from checker.parse.power import seconds_of
 from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, given, rule
 from checker.rules.audit.found import HOUR, dated, json_log, utc
-from checker.wording import pair
+from checker.wording import pair, quantity
 from schemas.round import Round
 
 
@@ -88,6 +88,8 @@ def threads_of_one_process(run: LoggedRun, round: Round) -> Problems:
 
 
 _MAIN_THREAD = ("requested_", "effective_", "generated_", "result_", "early_stopping_", "qsl_")
+_AT_ONCE = ("loadgen_", "requested_", "effective_", "result_")
+"""What LoadGen writes in one go: its version, the settings as requested and as used, the results."""
 
 
 @rule("R143", ERROR, needs="detail")
@@ -128,6 +130,105 @@ def settings_and_results_of_one_thread(run: LoggedRun, round: Round) -> Problems
                 ),
             )
             return
+
+
+@rule("R145", ERROR, needs="detail")
+def written_at_once(run: LoggedRun, round: Round) -> Problems:
+    """All results of a log have one time_ms, and so have its settings and its version.
+
+    So it is in all 1,522 logs of v1.0 to v6.0.
+
+    Why: LoadGen takes the time once for everything that it writes together; a record with another
+    time comes from another log or from a person.
+    Fix: use the log of one run as LoadGen wrote it.
+    Source: LoadGen logging.cc, AsyncDetail: one time for all records of a call.
+    """
+    detail = json_log(run)
+    first: dict[str, Entry] = {}
+    counts: dict[tuple[str, float], int] = {}
+    for key, found in detail.entries.items():
+        group = key.split("_", 1)[0] + "_"
+        if group not in _AT_ONCE:
+            continue
+        first.setdefault(group, found[0])
+        moment = group, found[0].time_ms
+        counts[moment] = counts.get(moment, 0) + 1
+    for group, one in first.items():
+        times = {time: count for (name, time), count in counts.items() if name == group}
+        if len(times) < 2:
+            continue
+        usual = max(times, key=lambda time: times[time])
+        other = next(
+            found[0]
+            for key, found in detail.entries.items()
+            if key.startswith(group) and found[0].time_ms != usual
+        )
+        if one is other:
+            one = next(
+                found[0]
+                for key, found in detail.entries.items()
+                if key.startswith(group) and found[0].time_ms == usual
+            )
+        yield Problem(
+            f"found {other.key} at {pair(other.time_ms, usual, 'ms')[0]}; expected "
+            f"{pair(other.time_ms, usual, 'ms')[1]}, the time of {quantity(times[usual], 'other record')} that are "
+            "written with it",
+            path=run.detail_path,
+            line=other.line,
+            found=other.time_ms,
+            required=usual,
+            evidence=evidence(
+                f"one time_ms in all {group} records",
+                "high",
+                {
+                    f"{one.key} (ms)": usual,
+                    f"{other.key} (ms)": other.time_ms,
+                    "records": times[usual],
+                },
+                {one.key: one.line, other.key: other.line},
+            ),
+        )
+        return
+
+
+@rule("R146", ERROR, needs="detail")
+def written_from_one_checkout(run: LoggedRun, round: Round) -> Problems:
+    """All records were written from LoadGen sources in one folder.
+
+    So it is in all 1,522 logs of v1.0 to v6.0.
+
+    Why: LoadGen logs the path of its source with each record; a line with another path comes from
+    the log of another build.
+    Fix: use the log of one run as LoadGen wrote it.
+    Source: LoadGen logging: file of every record.
+    """
+    detail = json_log(run)
+    first: Entry | None = None
+    for found in detail.entries.values():
+        entry = found[-1]
+        if not entry.source:
+            continue
+        first = first or entry
+        if _folder(entry.source) != _folder(first.source):
+            yield Problem(
+                f"found {entry.key} written from {entry.source}; expected a file of {_folder(first.source) or 'no folder'}, "
+                f"as {first.key} on line {first.line}",
+                path=run.detail_path,
+                line=entry.line,
+                found=entry.source,
+                required=_folder(first.source),
+                evidence=evidence(
+                    "one folder of sources",
+                    "high",
+                    {first.key: first.source, entry.key: entry.source},
+                    {first.key: first.line, entry.key: entry.line},
+                ),
+            )
+            return
+
+
+def _folder(source: str) -> str:
+    return source.rpartition("/")[0]
 
 
 @rule("R144", ERROR, needs="detail")

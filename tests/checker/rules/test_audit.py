@@ -47,14 +47,14 @@ def _set(scenario: str, key: str, value: Any, run: str = "detail") -> Callable[[
 
 
 def _record(scenario: str, key: str, name: str, value: Any) -> Callable[[GoodTree], None]:
-    """One value of a record's metadata replaced."""
+    """One value of a record's metadata, or its time, replaced."""
 
     def change(tree: GoodTree) -> None:
         place = tree.result(scenario).detail
         lines = place.read_text().splitlines()
         at = next(n for n, line in enumerate(lines) if f'"key": "{key}"' in line)
         record = json.loads(lines[at][len(MARKER) :])
-        record["metadata"][name] = value
+        (record if name == "time_ms" else record["metadata"])[name] = value
         lines[at] = MARKER + json.dumps(record)
         place.write_text("\n".join(lines) + "\n")
 
@@ -367,6 +367,12 @@ BREAKS: dict[str, list[Change]] = {
     "R144": [
         Change(_set("Offline", "loadgen_build_date_utc", "2026-01-02T03:04:05.000006"), "Offline/detail", REAL)
     ],
+    "R145": [
+        Change(_record("Server", "result_query_count", "time_ms", 12.5), "Server/detail", REAL),
+    ],
+    "R146": [
+        Change(_record("Server", "result_query_count", "file", "/home/x/results.cc"), "Server/detail", REAL)
+    ],
     "R131": [Change(_other_hash, "Offline/accuracy/accuracy.txt", REAL)],
     "R201": [
         Change(_swapped_set, "Offline/detail", REAL),
@@ -424,6 +430,9 @@ BREAKS: dict[str, list[Change]] = {
             _set("Offline", "loadgen_build_date_utc", "2026-01-02T03:04:05.000006", run="accuracy"),
             f"Offline/accuracy/{DETAIL}", REAL, severity="note",
         )
+    ],
+    "R322": [
+        Change(_set("Offline", "sut_name", "Another SUT", run="accuracy"), f"Offline/accuracy/{DETAIL}", REAL)
     ],
     "R311": [Change(_scale("Offline", "result_tokens_per_second", 0.01), "Server/detail", _LLM_OFFLINE)],
     "R312": [
