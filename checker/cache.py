@@ -34,6 +34,7 @@ SETTLED_NS = 2_000_000_000
 """A file that changed less than this before the check may change again with the same times."""
 
 _USED_S = 86_400
+_UNFINISHED_S = 600
 _DIGEST = 16
 _PACKAGES = ("checker", "schemas", "assay")
 _T = TypeVar("_T")
@@ -147,6 +148,10 @@ class Cache:
     def trim(self) -> None:
         """Keep the folder within its bound."""
         files = sorted(_files(self.folder), key=lambda item: item[1].st_mtime)
+        for path, status in files:
+            if path.name.startswith(".") and status.st_mtime < time.time() - _UNFINISHED_S:
+                with contextlib.suppress(OSError):  # a killed check was writing it
+                    path.unlink()
         total = sum(status.st_size for _, status in files)
         if total <= MAX_BYTES:
             return

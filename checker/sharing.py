@@ -23,12 +23,16 @@ _MOST = 50_000
 _T = TypeVar("_T")
 
 
+def _digest(value: Any) -> str:
+    return hashlib.blake2b(encode(value), digest_size=16).hexdigest()
+
+
 class Sharing:
     """The parts that were seen so far. What is shared is never changed."""
 
     def __init__(self) -> None:
         self._texts: dict[Any, Any] = {}
-        self._values: dict[bytes, Any] = {}
+        self._values: dict[str, Any] = {}
 
     def outcome(self, outcome: Outcome, key: str) -> Outcome:
         """The outcome with the parts that others have; ``key`` is the result's."""
@@ -52,8 +56,7 @@ class Sharing:
         if len(self._values) > _MOST:
             self._values.clear()
         try:
-            mark = hashlib.blake2b(encode(value), digest_size=16).digest()
-            return self._values.setdefault(mark, value)  # type: ignore[no-any-return]
+            return self._values.setdefault(_digest(value), value)  # type: ignore[no-any-return]
         except (TypeError, ValueError, OverflowError):
             return value
 
@@ -112,6 +115,7 @@ class Sharing:
             subject=self._same(mark.subject),
             division=self._same(mark.division),
             system=self._same(mark.system),
+            mark=(_digest(repr(mark.mark).encode("utf-8", "backslashreplace")),),
             results=keys if mark.results == keys else mark.results,
         )
 

@@ -14,6 +14,7 @@ import operator
 import os
 import re
 import stat
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -132,7 +133,7 @@ class Folder:
     def pack(self, base: str) -> None:
         """Keep everything below as bytes. base: what makes most paths here those on disk."""
         try:
-            self._packed = msgspec.msgpack.encode(_pack(self, base))
+            self._packed = zlib.compress(msgspec.msgpack.encode(_pack(self, base)), 1)
         except UnicodeEncodeError:  # a name on disk that is not text
             return
         self._base = base
@@ -226,7 +227,7 @@ def _pack(folder: Folder, base: str) -> _Packed:
 
 
 def _unpacked(path: str, base: str, data: bytes, link: bool) -> Folder:
-    folder = _folder_of(path, base, _unpack(data))
+    folder = _folder_of(path, base, _unpack(zlib.decompress(data)))
     folder.link = link
     return folder
 

@@ -26,6 +26,8 @@ from tests.trees import GoodTree
 
 ROOT = Path(__file__).parents[2]
 MOMENTS = int(os.environ.get("ASSAY_KILLS", "4"))
+RUNS = MOMENTS if "ASSAY_KILLS" in os.environ else 1
+"""A measurement takes seconds."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 DEMO: dict[str, Any] = {"round": "demo", "benchmark": "digits", "category": "datacenter"}
 
@@ -105,6 +107,51 @@ def test_check_of_an_archive(grow: Grow, tmp_path: Path) -> None:
     _each(victim, after, 1)
     victim.run()
     assert list(victim.scratch.iterdir()) == [], "the next check removes what a killed one left"
+
+
+def test_check_of_a_folder(grow: Grow, tmp_path: Path) -> None:
+    """What a killed check remembered is right: the next one reports the same with it."""
+    tree = grow(**DEMO)
+    output, cache = tmp_path / "out" / "report.json", tmp_path / "cache"
+    output.parent.mkdir()
+    for place in tree.root.rglob("*"):
+        os.utime(place, (1e9, 1e9))
+    time.sleep(2.1)  # a file that has just changed is not remembered
+    victim = Victim(
+        tmp_path / "scratch", "check", str(tree.root), "--jobs", "2", "--output", str(output)
+    )
+    victim.environment["XDG_CACHE_HOME"] = str(cache)
+    victim.run()
+    expected = output.read_bytes()
+
+    def after(number: int) -> None:
+        assert output.read_bytes() == expected
+        assert list(output.parent.iterdir()) == [output]
+        assert list(victim.scratch.iterdir()) == []
+        parts = [p for p in cache.rglob(".*") if p.is_file()]
+        assert number == signal.SIGKILL or parts == []
+        victim.run()
+        assert output.read_bytes() == expected
+        shutil.rmtree(cache)  # the next one is killed while it makes its own
+
+    _each(victim, after, 5)
+
+
+def test_explain(grow: Grow, tmp_path: Path) -> None:
+    tree = grow(**DEMO)
+    key = tree.check().results[0].key
+    output = tmp_path / "out" / "page.html"
+    output.parent.mkdir()
+    victim = Victim(
+        tmp_path / "scratch", "audit", str(tree.root), "--explain", key, "--output", str(output)
+    )
+
+    def after(number: int) -> None:
+        assert output.read_text().rstrip().endswith("</html>")
+        assert list(output.parent.iterdir()) == [output]
+        assert list(victim.scratch.iterdir()) == []
+
+    _each(victim, after, 6)
 
 
 def test_report(grow: Grow, tmp_path: Path) -> None:
@@ -189,7 +236,7 @@ def test_run(tmp_path: Path) -> None:
     length = victim.run()
     chance = random.Random(4)
     for number in SIGNALS:
-        for _ in range(max(1, MOMENTS // 4)):
+        for _ in range(RUNS):
             shutil.rmtree(out, ignore_errors=True)
             shutil.rmtree(out.with_name("submission.runs"), ignore_errors=True)
             victim.kill(number, chance.uniform(0.2, length * 0.9))
