@@ -130,7 +130,11 @@ def iter_benchmark(plan: Plan, progress: Progress | None = None) -> Iterator[Out
         for division in divisions:
             place_of(plan, division, system, benchmark, scenario)
     for use in _uses(plan, benchmark):  # what is missing is said once, before anything runs
-        benchmark.dataset_for(use, plan.inputs.data)
+        dataset = benchmark.dataset_for(use, plan.inputs.data)
+        if plan.conduct.grader is not None and not isinstance(dataset, Questions):
+            raise SettingsError(
+                f"--grader is for benchmarks whose answers are code; {benchmark.name} has none."
+            )
     listener = progress or Silent()
     with locked(plan.tree.out):
         kept: dict[str, Outcome] = {}

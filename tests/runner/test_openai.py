@@ -168,6 +168,16 @@ def test_a_server_over_its_capacity(tmp_path: Path) -> None:
     assert found.detail["result_time_per_output_token_99.00_percentile_ns"] < 50e6
 
 
+def test_too_few_queries_for_early_stopping(tmp_path: Path) -> None:
+    """LoadGen explains early stopping of tokens under keys of their own."""
+    how = settings("Server", min_duration_ms=300, target_qps=200.0, ttft_ms=5000.0, tpot_ms=5000.0)
+    with Scripted() as server:
+        found = run(tmp_path / "run", server.url, how)
+    (reason,) = found.reasons
+    assert reason.startswith("early stopping is not satisfied: Run unsuccessful. Processed ")
+    assert "more queries, with the run being successful if every additional query" in reason
+
+
 def test_the_load_is_balanced(tmp_path: Path) -> None:
     """Two servers with one place each carry together what one of them cannot."""
     script = {"first_ms": 20, "token_ms": 2, "capacity": 1}

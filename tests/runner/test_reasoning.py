@@ -195,6 +195,12 @@ def test_what_a_grader_gets() -> None:
             Grader(command)
 
 
+def test_a_grader_for_nothing(tmp_path: Path) -> None:
+    plan = plan_for("demo", "digits", tree=Tree(out=tmp_path), conduct=Conduct(grader="true"))
+    with pytest.raises(SettingsError, match="answers are code; digits has none"):
+        run_benchmark(plan)
+
+
 def test_accuracy_of_a_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`assay accuracy` reads the run's own data folder, and needs the grader too."""
     from assay.cli import main
