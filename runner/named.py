@@ -51,7 +51,12 @@ def _from_file(path: Path) -> Any:
         return known
     if not path.is_file():
         raise ImportError(f"there is no file {path}")
-    if known is not None or importlib.util.find_spec(path.stem) is not None:
+    other = known is not None
+    if not other:
+        # By `python -m assay` the current folder is searched too, and then finds the file itself.
+        found = importlib.util.find_spec(path.stem)
+        other = found is not None and (not found.origin or Path(found.origin).resolve() != path)
+    if other:
         raise ImportError(f"{path.name} has the name of another module, {path.stem}; rename it")
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))  # last: it must not hide other modules

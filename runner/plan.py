@@ -360,7 +360,7 @@ def read_run_file(config: Path | None = None, **options: Any) -> RunFile:
         }
         return files.with_options(run_file, given) if given else run_file
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"--config {config}: {error}") from error
+        raise SettingsError(f"--config {config}: {_why(error)}") from error
     except BadRunFile as error:
         raise SettingsError(f"{name}: {error}") from error
 
@@ -458,7 +458,14 @@ def _user_conf(path: str | None) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"--user-conf {path}: {error}") from error
+        raise SettingsError(f"--user-conf {path}: {_why(error)}") from error
+
+
+def _why(error: Exception) -> str:
+    """Why a file cannot be read, without its name."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"found byte {error.object[error.start]:#04x} at {error.start:,}; expected UTF-8"
+    return f"cannot be read ({getattr(error, 'strerror', None) or error})"
 
 
 def _workers(backend: str, urls: int) -> int:

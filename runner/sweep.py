@@ -263,7 +263,8 @@ def _fill(row: Row, sweep: Sweep, folder: Path, deadline: float, listener: Progr
 def _short(reason: str) -> str:
     """Without the name of the run in front: the row says which it is."""
     _, between, rest = reason.partition(" performance run: ")
-    return rest if between else reason
+    # A short run leaves no files, so there are no stacks to be read.
+    return (rest if between else reason).partition(" The stacks of all threads")[0]
 
 
 def best_of(rows: Iterable[Row]) -> tuple[Row | None, list[Row]]:

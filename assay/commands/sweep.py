@@ -68,6 +68,12 @@ def add(commands: Any) -> None:
         help="minimum duration of a short run (default: 2)",
     )
     sweep.add_argument(
+        "--stall-timeout",
+        type=above_zero,
+        metavar="S",
+        help="end a short run after S seconds without progress (default: 60)",
+    )
+    sweep.add_argument(
         "--time-limit",
         type=above_zero,
         metavar="SECONDS",

@@ -107,3 +107,13 @@ def test_a_file_must_not_hide_another_module(tmp_path: Path) -> None:
     with pytest.raises(ImportError, match="there is no file"):
         load(f"{tmp_path}/none.py:A")
     assert short(f"{tmp_path}/json.py:A") == "json:A" and short("onnxruntime") == "onnxruntime"
+
+
+def test_a_file_of_the_current_folder_is_no_other_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`python -m assay` searches the current folder, where the file is."""
+    (tmp_path / "mine_of_the_folder.py").write_text("A = 1\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend("")
+    assert load("mine_of_the_folder.py:A") == 1

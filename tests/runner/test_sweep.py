@@ -100,7 +100,9 @@ def probes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     def probe(job: Any, runs: Path, duration_s: float, progress: object) -> Probe:
         made.append(("Offline", job.batch_size))
         if job.batch_size == 3:
-            raise BackendError("digits Offline performance run: no memory for a batch of 3.")
+            raise BackendError(
+                "digits Offline performance run: no memory for a batch of 3. The stacks of all threads are in x."
+            )
         return Probe(1, None, duration_s, "good", 1.0, metric=100.0 * job.batch_size + len(made))
 
     monkeypatch.setattr(sweep, "probe_once", probe)
