@@ -8,12 +8,16 @@ from itertools import islice
 import msgspec
 
 from checker.machine import MachineFault
-from checker.parse.detail_file import read_detail
+from checker.parse.detail_file import read_start
 from checker.parse.reading import File, Folder, Unreadable, read_text
 from schemas.load import load_round, round_marks, round_names
 
 _SAMPLE = 24
-_SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
+_SETTINGS = (
+    "effective_qsl_rng_seed",
+    "effective_sample_index_rng_seed",
+    "effective_schedule_rng_seed",
+)
 
 
 class Detected(msgspec.Struct, frozen=True):
@@ -63,10 +67,10 @@ def _detect(listing: Folder, above: tuple[str, ...]) -> Detected:
         for m in marks
         if m.official
     }
-    logs = [read_detail(file) for file in _detail_logs(listing)]
+    logs = [read_start(file, (*_SETTINGS, "loadgen_version")) for file in _detail_logs(listing)]
     votes: Counter[str] = Counter()
     for log in logs:
-        seeds = tuple(str(log.integer(f"effective_{key}")) for key in _SEEDS)
+        seeds = tuple(str(log.integer(key)) for key in _SETTINGS)
         name = by_seeds.get(seeds)  # type: ignore[arg-type]
         if name is not None:
             votes[name] += 1

@@ -295,6 +295,7 @@ def _submitter(plan: Plan, submitter: Submitter, judge: Judge) -> Wide:
         descriptions[system.name] = shown
     listed, submitter.systems = submitter.systems, loaded
     findings = [*judge(submitter).findings]
+    submitter.walked = None  # of 100,000 results it would hold 200 MB
     for system in loaded:
         judged = judge(system)
         findings.extend(linked(judged.findings, judged.links))

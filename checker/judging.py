@@ -70,6 +70,7 @@ class Judge:
 
     def __init__(self, rules: Iterable[Rule], round: Round, *, audit: bool = False) -> None:
         self.rules: Sequence[Rule] = tuple(rules)
+        self.targets = frozenset(rule.target for rule in self.rules)
         self.round = round
         self.audit = audit
         self._prepared: dict[tuple[type, str | None], _Prepared] = {}

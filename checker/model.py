@@ -59,7 +59,8 @@ class Tree(msgspec.Struct):
 class Submitter(msgspec.Struct):
     """One submitter in one division.
 
-    copies: (system, document) of system descriptions that also lie among the results.
+    copies: (system, document) of system descriptions that also lie among the results. walked: see
+    `entries`.
     """
 
     division: str
@@ -73,11 +74,25 @@ class Submitter(msgspec.Struct):
     mapping: Document | None = None
     copies: list[tuple[str, Document]] = []
     complete: bool = True
+    walked: list[tuple[str, str, File | Folder]] | None = None
 
     @property
     def subject(self) -> Subject:
         """All of this submitter's results in this division."""
         return Subject(self.division, self.name)
+
+    @property
+    def entries(self) -> list[tuple[str, str, File | Folder]]:
+        """(path, name, entry) of everything below the folder, walked once for a dozen rules."""
+        if self.walked is None:
+            self.walked = [
+                (entry.path, name, entry)
+                for here in self.folder.walk()
+                for part in (here.folders, here.files)
+                for name, entry in part.items()
+                if entry.path
+            ]
+        return self.walked
 
     @property
     def results(self) -> tuple[str, ...]:

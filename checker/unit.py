@@ -192,7 +192,7 @@ def _judge_result(result: Result, judge: Judge) -> Outcome:
     # First what the row, the rules across runs and LoadGen's twins need: a record that they ask for
     # in vain is then reported with the others. Rules across runs are applied by the parent, which
     # alone sees all of them.
-    across = any(rule.target in (RunTrace, ResultTrace, CopiedRuns) for rule in judge.rules)
+    across = not judge.targets.isdisjoint((RunTrace, ResultTrace, CopiedRuns))
     traces = traces_of(result) if across else None
     prints = [mark for run in result.runs if (mark := fingerprint_of(run)) is not None]
     runs = clean_facts(metrics.facts_of(result))

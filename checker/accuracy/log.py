@@ -18,13 +18,14 @@ results from v0.7 on, logs of v0.5 to v6.0.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import stat
 from array import array
 from binascii import Error as HexError
 from binascii import unhexlify
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -101,14 +102,13 @@ class LogReader:
         Raises ``AccuracyError`` when the path is not a regular file. ``OSError`` of the first
         read comes out of the iteration.
         """
-        self._stack = ExitStack()
         self._total = 0
         self._stream: BinaryIO | None = None
-        self._path: Path | None = None
+        self._path: str | Path | None = None
         if isinstance(source, (str, Path)):
-            self._path = Path(source)
+            self._path = source
             try:
-                status = self._path.stat()
+                status = os.stat(source)  # noqa: PTH116 (a Path is made for each of many logs)
             except (OSError, ValueError) as error:
                 raise AccuracyError(f"{source}: cannot be read ({error})") from error
             if not stat.S_ISREG(status.st_mode):
@@ -156,7 +156,6 @@ class LogReader:
     def close(self) -> None:
         """Stop reading and close the file, if it is one that this reader opened."""
         self._iterator.close()
-        self._stack.close()
 
     def drain(self) -> None:
         """Read to the end, dropping the records: for the hash, ``truncated`` and ``problems``."""
@@ -164,30 +163,30 @@ class LogReader:
             pass
 
     def _chunks(self) -> Iterator[bytes]:
-        with self._stack:
-            stream = self._stream
-            if stream is None:
-                assert self._path is not None
-                stream = self._stack.enter_context(self._path.open("rb", buffering=0))
+        if self._path is None:
+            assert self._stream is not None
+            yield from self._blocks(self._stream, self._chunk)
+            return
+        with open(self._path, "rb", buffering=0) as stream:
             # A buffer for more than the file holds would be given back to the system each time.
-            size = min(self._chunk, self._total + 1) if self._path is not None else self._chunk
-            before = b""
-            while block := stream.read(size):
-                if self._hash:
-                    self._hash.update(block)
-                if self._gap_at is None:
-                    joint = before + block[: len(GAP) - 1]
-                    if (seen := joint.find(GAP)) >= 0:
-                        self._gap_at = self.size - len(before) + seen
-                    elif b"." in block and (seen := block.find(GAP)) >= 0:
-                        self._gap_at = self.size + seen
-                    before = (
-                        joint[1 - len(GAP) :] if len(block) < len(GAP) else block[1 - len(GAP) :]
-                    )
-                self.size += len(block)
-                yield block
-                if self._progress:
-                    self._progress(self.size, self._total)
+            yield from self._blocks(stream, min(self._chunk, self._total + 1))
+
+    def _blocks(self, stream: BinaryIO | FileIO, size: int) -> Iterator[bytes]:
+        before = b""
+        while block := stream.read(size):
+            if self._hash:
+                self._hash.update(block)
+            if self._gap_at is None:
+                joint = before + block[: len(GAP) - 1]
+                if (seen := joint.find(GAP)) >= 0:
+                    self._gap_at = self.size - len(before) + seen
+                elif b"." in block and (seen := block.find(GAP)) >= 0:
+                    self._gap_at = self.size + seen
+                before = joint[1 - len(GAP) :] if len(block) < len(GAP) else block[1 - len(GAP) :]
+            self.size += len(block)
+            yield block
+            if self._progress:
+                self._progress(self.size, self._total)
 
     def _read(self) -> Generator[Record, None, None]:
         pending: list[bytes] = []

@@ -42,7 +42,6 @@ class Entry(msgspec.Struct, gc=False):
     key: str
     decoded: Any = msgspec.field(name="value", default=None)
     time_ms: float = 0.0
-    event_type: str = ""
     metadata: Metadata = msgspec.field(default_factory=Metadata)
     line: int = msgspec.field(name="(line of the file)", default=0)
     raw: msgspec.Raw = msgspec.field(name="(raw value)", default=NULL)
@@ -118,11 +117,10 @@ def entry_of(
     source_line: int = 0,
     pid: int = 0,
     tid: int = 0,
-    event_type: str = "",
 ) -> Entry:
     """A record made from values: of a text log, of a summary, of a line that strict JSON refuses."""
     metadata = Metadata(is_error, is_warning, source, source_line, pid, tid)
-    return Entry(key, value, time_ms, event_type, metadata, line)
+    return Entry(key, value, time_ms, metadata, line)
 
 
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}

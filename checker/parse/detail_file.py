@@ -14,7 +14,15 @@ from collections.abc import Iterator
 import msgspec
 
 from checker.parse.detail import HUGE, NULL, UNSET, DetailLog, Entry, Metadata, add, entry_of
-from checker.parse.reading import MAX_LINE_BYTES, Fault, File, Unreadable, read_bytes, read_lines
+from checker.parse.reading import (
+    MAX_LINE_BYTES,
+    Fault,
+    File,
+    Unreadable,
+    read_bytes,
+    read_first,
+    read_lines,
+)
 
 MARKER = b":::MLLOG "
 _SET = "loaded_qsl_set"
@@ -24,6 +32,7 @@ _BETWEEN = b"}\n" + MARKER + b"{"
 _SET_TAIL = b', "time_ms":'
 _LONG = 4096
 _WHOLE_FILE = 48 * 1024 * 1024
+_START = 64 * 1024
 _MAX_FAULTS = 5
 
 
@@ -33,7 +42,6 @@ class _Line(msgspec.Struct, gc=False):
     key: str
     value: msgspec.Raw = NULL
     time_ms: float = 0.0
-    event_type: str = ""
     metadata: Metadata = msgspec.field(default_factory=Metadata)
 
 
@@ -71,6 +79,24 @@ def read_detail(file: File) -> DetailLog:
             )
         )
     return log
+
+
+def read_start(file: File, keys: tuple[str, ...]) -> DetailLog:
+    """The beginning of a detail log, where LoadGen writes its version and the settings, all of it
+    where one of ``keys`` is not there. Never raises."""
+    if file.size > _START:
+        log = DetailLog(file.path, size=file.size)
+        try:
+            data = read_first(file, _START)
+        except Unreadable as error:
+            log.faults.append(error.fault)
+            return log
+        data = data[: data.rfind(b"\n") + 1]
+        if not _read_whole(log, data):
+            _read_lines(log, iter(data.split(b"\n")))
+        if all(key in log for key in keys):
+            return log
+    return read_detail(file)
 
 
 _PLAIN_VALUES = ("effective_", "requested_", "result_", "generated_")
@@ -258,7 +284,6 @@ def _mllog_line(log: DetailLog, number: int, line: bytes) -> None:
             record.key,
             UNSET,
             record.time_ms,
-            record.event_type,
             record.metadata,
             number,
             record.value,
@@ -292,7 +317,6 @@ def _slow_record(log: DetailLog, number: int, text: bytes) -> Entry | None:
         number,
         value=value.get("value"),
         time_ms=float(time) if isinstance(time, int | float) and abs(time) < 1e300 else 0.0,
-        event_type=str(value.get("event_type", "")),
         is_error=meta.get("is_error") is True,
         is_warning=meta.get("is_warning") is True,
         source=str(meta.get("file", "")),

@@ -49,7 +49,7 @@ class Fault(msgspec.Struct, frozen=True):
     pointer: str | None = None
 
 
-class File(msgspec.Struct, frozen=True, gc=False):
+class File(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One file of the tree. ``path`` is posix and relative to the tree; ``real`` opens it.
 
     state: ``file``, or why it is not one: ``dangling``, ``escaping``, ``loop``, ``special``
@@ -332,6 +332,18 @@ def read_bytes(file: File, limit: int = MAX_DOCUMENT_BYTES) -> bytes:
     finally:
         os.close(handle)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def read_first(file: File, count: int) -> bytes:
+    """The first ``count`` bytes, fewer where the file is shorter. Raises Unreadable."""
+    handle, _ = _opened(file)
+    with os.fdopen(handle, "rb") as stream:
+        try:
+            return stream.read(count)
+        except OSError as error:
+            raise Unreadable(
+                Fault(file.path, "unreadable", f"the file cannot be read: {error.strerror}")
+            ) from error
 
 
 def read_text(file: File, limit: int = MAX_DOCUMENT_BYTES) -> tuple[str, list[Fault]]:

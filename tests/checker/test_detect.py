@@ -86,7 +86,7 @@ def test_a_look_that_fails_ends_no_check(grow: Grow, monkeypatch: pytest.MonkeyP
     def fail(*_: Any) -> None:
         raise OverflowError("int too large")
 
-    monkeypatch.setattr("checker.detect.read_detail", fail)
+    monkeypatch.setattr("checker.detect.read_start", fail)
     found = detect_round(list_tree(_tree(grow, "v6.0").root))
     assert not found.sure and found.name == [n for n in round_names() if load_round(n).official][-1]
     assert "OverflowError" in found.reason

@@ -17,17 +17,13 @@ def listed(names: Iterable[str], limit: int = 12) -> str:
     return wording.listed(list(names), limit=limit)
 
 
-def entries(subject: Tree | Submitter, round: Round) -> Iterator[tuple[str, str, File | Folder]]:
+def entries(subject: Tree | Submitter, round: Round) -> Iterable[tuple[str, str, File | Folder]]:
     """(path, name, entry) of what one thing owns: the tree its two upper levels, a submitter
     everything below its own folder."""
-    if isinstance(subject, Submitter):
-        for here in subject.folder.walk():
-            for name, folder in here.folders.items():
-                if folder.path:
-                    yield folder.path, name, folder
-            for name, file in here.files.items():
-                yield file.path, name, file
-        return
+    return subject.entries if isinstance(subject, Submitter) else _upper(subject, round)
+
+
+def _upper(subject: Tree, round: Round) -> Iterator[tuple[str, str, File | Folder]]:
     folders = [subject.root] if subject.scope == "tree" else []
     if subject.scope in ("tree", "division"):
         known = divisions_of(subject, round)
