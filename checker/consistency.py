@@ -42,6 +42,8 @@ def near(a: float, b: float, relative: float = RELATIVE) -> bool:
 
 def same_value(logged: object, printed: object) -> bool:
     """Whether a summary's printed value is the detail log's: numbers within print rounding."""
+    if type(logged) is type(printed) and logged == printed:
+        return True
     if isinstance(logged, bool) or isinstance(printed, bool):
         return _truth(logged) == _truth(printed)
     if isinstance(logged, int | float) and isinstance(printed, int | float):

@@ -35,11 +35,12 @@ class Setting(msgspec.Struct, frozen=True):
 class Conf(msgspec.Struct):
     """One conf file: its settings in file order, and lines LoadGen would not understand.
 
-    cut: whether the last line has no end.
+    last: the last setting of each model, scenario and key. cut: whether the last line has no end.
     """
 
     path: str
     settings: list[Setting] = []
+    last: dict[tuple[str, str, str], Setting] = {}
     faults: list[Fault] = []
     odd_lines: list[tuple[int, str]] = []
     empty: bool = False
@@ -48,17 +49,29 @@ class Conf(msgspec.Struct):
     def lookup(self, model: str, scenario: str, key: str) -> Setting | None:
         """The setting LoadGen would use: model.scenario, *.scenario, model.*, *.*."""
         for wanted in ((model, scenario), ("*", scenario), (model, "*"), ("*", "*")):
-            for setting in reversed(self.settings):
-                if setting.key == key and (setting.model, setting.scenario) == wanted:
-                    return setting
+            found = self.last.get((*wanted, key))
+            if found is not None:
+                return found
         return None
+
+
+class _Parsed(msgspec.Struct, frozen=True):
+    """What a text holds; shared by all files that hold the same."""
+
+    settings: tuple[Setting, ...]
+    odd_lines: tuple[tuple[int, str], ...]
+    last: dict[tuple[str, str, str], Setting]
 
 
 def parse_conf(text: str, path: str = "user.conf") -> Conf:
     """The settings of a conf file's text. Never raises; what is not a setting is in ``odd_lines``."""
-    settings, odd = _parse(text)
+    found = _parse(text)
     return Conf(
-        path=path, settings=list(settings), faults=[], odd_lines=list(odd), empty=not text.strip()
+        path=path,
+        settings=list(found.settings),
+        last=found.last,
+        odd_lines=list(found.odd_lines),
+        empty=not text.strip(),
     )
 
 
@@ -73,9 +86,10 @@ def read_conf(file: File) -> Conf:
     conf.faults.extend(faults)
     conf.empty = not text.strip()
     conf.cut = bool(text) and not text.endswith("\n")
-    settings, odd = _parse(text) if len(text) > _CACHED else _parse_cached(text)
-    conf.settings.extend(settings)
-    conf.odd_lines.extend(odd)
+    found = _parse(text) if len(text) > _CACHED else _parse_cached(text)
+    conf.settings.extend(found.settings)
+    conf.odd_lines.extend(found.odd_lines)
+    conf.last = found.last
     return conf
 
 
@@ -83,12 +97,12 @@ _CACHED = 64 * 1024
 
 
 @functools.lru_cache(maxsize=64)
-def _parse_cached(text: str) -> tuple[tuple[Setting, ...], tuple[tuple[int, str], ...]]:
+def _parse_cached(text: str) -> _Parsed:
     # mlperf.conf is the same file in every result of a submitter.
     return _parse(text)
 
 
-def _parse(text: str) -> tuple[tuple[Setting, ...], tuple[tuple[int, str], ...]]:
+def _parse(text: str) -> _Parsed:
     settings: list[Setting] = []
     odd_lines: list[tuple[int, str]] = []
     for number, raw in lines_of(text):
@@ -112,4 +126,5 @@ def _parse(text: str) -> tuple[tuple[Setting, ...], tuple[tuple[int, str], ...]]
                 line=number,
             )
         )
-    return tuple(settings), tuple(odd_lines)
+    last = {(one.model, one.scenario, one.key): one for one in settings}
+    return _Parsed(tuple(settings), tuple(odd_lines), last)

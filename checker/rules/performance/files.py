@@ -219,6 +219,7 @@ _RESULTS = (
     keys.SCHEDULED_SAMPLES_PER_SECOND, keys.COMPLETED_SAMPLES_PER_SECOND, keys.QPS_WITH_OVERHEAD,
     keys.QPS_WITHOUT_OVERHEAD, keys.TTFT_LIMIT, keys.TPOT_LIMIT,
 )  # fmt: skip
+_ALWAYS = (*map(keys.effective, _SETTINGS), *_RESULTS)
 _ONLY_PRINTED = {
     None: (keys.VALIDITY, keys.MIN_DURATION_MET, keys.MIN_QUERIES_MET),
     "Offline": (keys.SAMPLES_PER_SECOND,),
@@ -234,7 +235,7 @@ def _printed(run: Run, detail: DetailLog) -> Iterator[str]:
     text = detail.format == "text"
     wanted = {*_ONLY_PRINTED[None], *_ONLY_PRINTED.get(run.scenario or "", ())} if text else set()
     per_query = keys.QUERY_LATENCY.minimum in detail
-    for key in (*map(keys.effective, _SETTINGS), *_RESULTS):
+    for key in _ALWAYS:
         if key in detail or key in wanted:
             yield key
     for family in keys.LATENCIES:
