@@ -33,14 +33,27 @@ from checker.replay import (
     sample_indices,
     server_schedule,
 )
+from checker.replay.facts import LOG_KEYS
 from checker.replay.queries import fixed_sample_count
 from checker.replay.schedule import unit_length, unit_reach
 from checker.rule import NotJudged
 
 __all__ = [
-    "LIMIT", "Disagreement", "Generation", "NotReplayed", "Replay", "TooLong",
-    "accuracy_log", "check_sampling", "has_test_order", "noted", "order_outcome", "replay_of",
-    "schedule_outcome", "server_schedule", "sets_outcome",
+    "LIMIT",
+    "Disagreement",
+    "Generation",
+    "NotReplayed",
+    "Replay",
+    "TooLong",
+    "accuracy_log",
+    "has_test_order",
+    "noted",
+    "order_outcome",
+    "replay_of",
+    "sampling_outcome",
+    "schedule_outcome",
+    "server_schedule",
+    "sets_outcome",
 ]  # fmt: skip
 
 LIMIT = 30_000_000
@@ -219,7 +232,27 @@ def order_outcome(replay: Replay, pairs: list[tuple[int, int]]) -> Outcome:
         within = expected is not None and found[:, 0].max() < expected.size
         if within and bool((expected[found[:, 0]] == found[:, 1]).all()):
             return Agreement(len(pairs))
-    return check_query_order(replay.facts, replay.sets, pairs, limit=LIMIT)
+    if len(pairs) > _FEW:
+        return check_query_order(replay.facts, replay.sets, pairs, limit=LIMIT)
+    marks = tuple(one.digest for one in replay.sets)
+    return _kept(
+        ("order", replay.facts, marks, tuple(pairs)),
+        lambda: check_query_order(replay.facts, replay.sets, pairs, limit=LIMIT),
+    )
+
+
+def sampling_outcome(replay: Replay, seq_ids: list[int]) -> Outcome:
+    """`check_sampling` for a run. Raises ValueError or OverflowError for numbers of no LoadGen run."""
+    if len(seq_ids) > _FEW:
+        return check_sampling(replay.facts, seq_ids, limit=LIMIT)
+    return _kept(
+        ("sampling", replay.facts, tuple(seq_ids)),
+        lambda: check_sampling(replay.facts, seq_ids, limit=LIMIT),
+    )
+
+
+_FEW = 5000
+"""Records up to which an outcome is kept: accuracy twins and further divisions hold the same log."""
 
 
 _orders: dict[tuple[RunFacts, bytes], Any] = {}
@@ -295,11 +328,7 @@ def replay_of(run: Run) -> Replay:
 
 
 def _read(detail: DetailLog) -> Replay | str:
-    values = {
-        key: detail.get(key)
-        for key in detail.entries
-        if key.startswith(("effective_", "requested_", "qsl_", "loadgen_"))
-    }
+    values = {key: detail.get(key) for key in LOG_KEYS if key in detail.entries}
     try:
         facts = RunFacts.from_log(values)
     except MissingFact as error:
@@ -331,6 +360,8 @@ _sets: dict[tuple[int, bytes], tuple[bytes, Indices]] = {}
 _SETS_KEPT = 1 << 23
 """Bytes of text of the sets that are kept."""
 
+_NO_TEXT = 4
+"""Bytes that are left of a text that was decoded before."""
 
 _BEYOND = "a loaded_qsl_set with numbers beyond 64 bits"
 
@@ -341,14 +372,14 @@ def _indices(entry: Entry, length: int | None) -> Indices | str:
     length: of the set, where its text was seen to be a list of whole numbers.
     """
     raw = bytes(entry.raw)
-    if len(raw) <= 4:
+    if length is None or len(raw) <= _NO_TEXT:
         return _decoded(entry)
     key = len(raw), raw[:64]
     known = _sets.get(key)
     # Comparing is ten times faster than a hash.
     if known is not None and known[0] == raw:
         return known[1]
-    found = _decoded(entry) if length is None else _numbers(raw, length)
+    found = _numbers(raw, length)
     if isinstance(found, Indices):
         if sum(size for size, _ in _sets) + len(raw) > _SETS_KEPT:
             _sets.clear()

@@ -93,8 +93,12 @@ def _run_trace(result: Result, kind: str, run: Run, detail: DetailLog) -> RunTra
     accuracy = run.mode == "AccuracyOnly"
     triple = tuple(detail.number(key) for key in _TRIPLE)
     began = _seconds(detail.text("test_datetime"))
-    times = [entry.time_ms for found in detail.entries.values() for entry in found[-1:]]
-    last = max((t for t in times if 0 <= t < 1e11), default=0.0) / 1000
+    last = max([found[-1].time_ms for found in detail.entries.values()], default=0.0)
+    if last >= 1e11:
+        # Unsigned times of a negative delta wrap around.
+        times = (found[-1].time_ms for found in detail.entries.values())
+        last = max((time for time in times if 0 <= time < 1e11), default=0.0)
+    last = max(last, 0.0) / 1000
     sources = detail.get("loadgen_file_sha1")
     core = tuple(
         (name, str(sources[name])) for name in CORE if isinstance(sources, dict) and name in sources
@@ -238,19 +242,22 @@ def _commit(detail: DetailLog) -> str | None:
 
 def _written(detail: DetailLog) -> tuple[Written, tuple[int, ...]]:
     """From where the log's records were written, and on which lines they are."""
-    firsts = [
-        found[0]
-        for key, found in detail.entries.items()
-        if key.startswith(_FINGERPRINT) and found[0].source_line > 0
-    ]
-    mark = tuple([(one.key, one.source, one.source_line) for one in firsts])
-    if mark not in _known_places:
+    mark: list[tuple[str, str, int]] = []
+    at: list[int] = []
+    for key, found in detail.entries.items():
+        first = found[0]
+        metadata = first.metadata
+        if metadata.line_no > 0 and key.startswith(_FINGERPRINT):
+            mark.append((key, metadata.file, metadata.line_no))
+            at.append(first.line)
+    known = tuple(mark)
+    if known not in _known_places:
         if len(_known_places) >= 256:
             _known_places.clear()
-        places = {key: (file.rsplit("/", 1)[-1], line) for key, file, line in mark}
+        places = {key: (file.rsplit("/", 1)[-1], line) for key, file, line in known}
         digest = hashlib.sha256(repr(places).encode("utf-8", "backslashreplace")).hexdigest()
-        _known_places[mark] = Written(digest, places)
-    return _known_places[mark], tuple([one.line for one in firsts])
+        _known_places[known] = Written(digest, places)
+    return _known_places[known], tuple(at)
 
 
 def _seconds(text: str | None) -> float | None:

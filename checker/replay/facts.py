@@ -157,6 +157,36 @@ class RunFacts:
         )
 
 
+LOG_KEYS = (
+    "loadgen_version",
+    "loadgen_file_sha1",
+    "qsl_reported_total_count",
+    "requested_single_stream_expected_latency_ns",
+    "requested_multi_stream_expected_latency_ns",
+    "effective_scenario",
+    "effective_test_mode",
+    "effective_samples_per_query",
+    "effective_target_qps",
+    "effective_target_duration_ms",
+    "effective_min_duration_ms",
+    "effective_min_query_count",
+    "effective_min_sample_count",
+    "effective_performance_sample_count",
+    "effective_accuracy_sample_count",
+    "effective_qsl_rng_seed",
+    "effective_sample_index_rng_seed",
+    "effective_schedule_rng_seed",
+    "effective_accuracy_log_rng_seed",
+    "effective_accuracy_log_probability",
+    "effective_accuracy_log_sampling_target",
+    "effective_performance_issue_unique",
+    "effective_performance_issue_same",
+    "effective_performance_issue_same_index",
+    "effective_sample_concatenate_permutation",
+)
+"""What `RunFacts.from_log` reads."""
+
+
 def _text(values: Mapping[str, object], key: str) -> str:
     found = values.get(key)
     if not isinstance(found, str):

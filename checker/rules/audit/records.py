@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import operator
+from collections import Counter
+
 from checker import loadgen_keys as keys
 from checker.audit.evidence import Look, evidence
 from checker.model import LoggedRun
@@ -12,9 +15,11 @@ from checker.rules.audit.found import HOUR, dated, json_log, utc
 from checker.wording import pair, quantity
 from schemas.round import Round
 
+_LINE = operator.attrgetter("line")
+
 
 def _in_order(detail: DetailLog) -> list[Entry]:
-    return sorted((e for found in detail.entries.values() for e in found), key=lambda e: e.line)
+    return sorted((e for found in detail.entries.values() for e in found), key=_LINE)
 
 
 @rule("R121", ERROR, needs="detail")
@@ -88,7 +93,7 @@ def threads_of_one_process(run: LoggedRun, round: Round) -> Problems:
 
 
 _MAIN_THREAD = ("requested_", "effective_", "generated_", "result_", "early_stopping_", "qsl_")
-_AT_ONCE = ("loadgen_", "requested_", "effective_", "result_")
+_AT_ONCE = ("loadgen", "requested", "effective", "result")
 """What LoadGen writes in one go: its version, the settings as requested and as used, the results."""
 
 
@@ -105,12 +110,14 @@ def settings_and_results_of_one_thread(run: LoggedRun, round: Round) -> Problems
     """
     detail = json_log(run)
     first: Entry | None = None
+    tid = 0
     for key, found in detail.entries.items():
         entry = found[-1]
-        if not entry.tid or not key.startswith(_MAIN_THREAD):
+        if entry.metadata.tid == tid or not key.startswith(_MAIN_THREAD) or not entry.tid:
             continue
-        first = first or entry
-        if entry.tid != first.tid and entry.pid == first.pid:
+        if first is None:
+            first, tid = entry, entry.tid
+        elif entry.pid == first.pid:
             yield Problem(
                 f"found {key} written by thread {entry.tid}; expected thread {first.tid}, which wrote "
                 f"{first.key} on line {first.line}",
@@ -144,46 +151,33 @@ def written_at_once(run: LoggedRun, round: Round) -> Problems:
     Source: LoadGen logging.cc, AsyncDetail: one time for all records of a call.
     """
     detail = json_log(run)
-    first: dict[str, Entry] = {}
-    counts: dict[tuple[str, float], int] = {}
+    groups: dict[str, list[Entry]] = {name: [] for name in _AT_ONCE}
     for key, found in detail.entries.items():
-        group = key.split("_", 1)[0] + "_"
-        if group not in _AT_ONCE:
+        group = groups.get(key.partition("_")[0])
+        if group is not None:
+            group.append(found[0])
+    for name, group in groups.items():
+        counts = Counter(entry.time_ms for entry in group)
+        if len(counts) < 2:
             continue
-        first.setdefault(group, found[0])
-        moment = group, found[0].time_ms
-        counts[moment] = counts.get(moment, 0) + 1
-    for group, one in first.items():
-        times = {time: count for (name, time), count in counts.items() if name == group}
-        if len(times) < 2:
-            continue
-        usual = max(times, key=lambda time: times[time])
-        other = next(
-            found[0]
-            for key, found in detail.entries.items()
-            if key.startswith(group) and found[0].time_ms != usual
-        )
-        if one is other:
-            one = next(
-                found[0]
-                for key, found in detail.entries.items()
-                if key.startswith(group) and found[0].time_ms == usual
-            )
+        usual, count = counts.most_common(1)[0]
+        one = next(entry for entry in group if entry.time_ms == usual)
+        other = next(entry for entry in group if entry.time_ms != usual)
         yield Problem(
             f"found {other.key} at {pair(other.time_ms, usual, 'ms')[0]}; expected "
-            f"{pair(other.time_ms, usual, 'ms')[1]}, the time of {quantity(times[usual], 'other record')} that are "
+            f"{pair(other.time_ms, usual, 'ms')[1]}, the time of {quantity(count, 'other record')} that are "
             "written with it",
             path=run.detail_path,
             line=other.line,
             found=other.time_ms,
             required=usual,
             evidence=evidence(
-                f"one time_ms in all {group} records",
+                f"one time_ms in all {name}_ records",
                 "high",
                 {
                     f"{one.key} (ms)": usual,
                     f"{other.key} (ms)": other.time_ms,
-                    "records": times[usual],
+                    "records": count,
                 },
                 {one.key: one.line, other.key: other.line},
             ),
@@ -204,12 +198,15 @@ def written_from_one_checkout(run: LoggedRun, round: Round) -> Problems:
     """
     detail = json_log(run)
     first: Entry | None = None
+    known: set[str] = set()
     for found in detail.entries.values():
         entry = found[-1]
-        if not entry.source:
+        source = entry.metadata.file
+        if not source or source in known:
             continue
+        known.add(source)
         first = first or entry
-        if _folder(entry.source) != _folder(first.source):
+        if _folder(source) != _folder(first.source):
             yield Problem(
                 f"found {entry.key} written from {entry.source}; expected a file of {_folder(first.source) or 'no folder'}, "
                 f"as {first.key} on line {first.line}",
@@ -281,8 +278,9 @@ def time_rises(run: LoggedRun, round: Round) -> Problems:
         sets += entry.key == keys.LOADED_SET
         if entry.key == keys.LOADED_SET and sets > 1 and run.mode == "AccuracyOnly":
             continue
-        last = before.get(entry.tid)
-        before[entry.tid] = entry
+        tid = entry.metadata.tid
+        last = before.get(tid)
+        before[tid] = entry
         if last is not None and entry.time_ms < last.time_ms:
             yield Problem(
                 f"found {entry.key} at {pair(entry.time_ms, last.time_ms, 'ms')[0]}; expected "

@@ -200,9 +200,7 @@ def sampling_replayed(run: MeasuredRun, round: Round) -> Problems:
     records = records_of(run)
     try:
         outcome = replayed.noted(
-            replayed.check_sampling(
-                replay.facts, [seq for seq, _ in records.pairs], limit=replayed.LIMIT
-            )
+            replayed.sampling_outcome(replay, [seq for seq, _ in records.pairs])
         )
     except (ValueError, OverflowError) as error:
         raise NotJudged from error
