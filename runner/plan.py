@@ -526,7 +526,10 @@ def _execution(table: files.ExecutionTable, tree: files.TreeTable, benchmark: st
     return Execution(
         backend=backend,
         backend_options={**given, **table.backend_options},
-        workers=table.workers or len(table.devices) or _workers(backend, len(table.urls)),
+        # TensorRT's backend shares work out to its devices by itself.
+        workers=table.workers
+        or (len(table.devices) if runtime else 0)
+        or _workers(backend, len(table.urls)),
         batch_size=table.batch,
         # A server makes its own batches; what dispatches to it should not.
         max_batch=table.max_batch or (1 if behind else None),

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from assay.cli import main
-from runner import BackendError, SettingsError, measure
+from runner import BackendError, SettingsError, measure, plan_of, read_run_file
 from runner.affinity import cpu_list, parse_cpus
 from runner.backends import onnxrt
 from runner.backends.onnx_session import (
@@ -245,3 +245,12 @@ def test_the_command_s_options_become_a_run_file(
     for call, message in refused:
         assert call() == 2
         assert message in capsys.readouterr().err
+
+
+def test_a_worker_for_each_device_of_onnx_runtime(tmp_path: Path) -> None:
+    def workers(**more: Any) -> int:
+        return plan_of(read_run_file(out=tmp_path / "tree", **more)).execution.workers
+
+    assert workers(devices=[0, 1, 2], providers=["cuda"]) == 3
+    assert workers(devices=[0, 1], providers=["cuda"], workers=6) == 6
+    assert workers(devices=[0, 1], backend="tensorrt") == 1
