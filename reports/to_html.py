@@ -224,9 +224,16 @@ class _Page:
             )
         return found
 
-    def why(self, result: Result) -> tuple[Finding | None, int]:
-        """What makes a result invalid, and how many more errors it has."""
-        return self.folded.why(self._attached[result.key])
+    def why(self, result: Result) -> tuple[Finding | None, str]:
+        """What makes a result invalid, and how many more errors it has, in words."""
+        found = self._attached[result.key]
+        first, more = self.folded.why(found)
+        if first is None or not more:
+            return first, ""
+        following = {id(f) for f in self.folded.following(first)}
+        follow = sum(id(f) in following and f.severity == "error" for f in found) == more
+        text = f"and {figures.plural(more, 'more error')}"
+        return first, f"{text} that follow{'s' if more == 1 else ''} from it" if follow else text
 
     def _result_choices(self) -> _Choices:
         results = self.report.results

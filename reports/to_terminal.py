@@ -140,6 +140,8 @@ def _show(console: Console, report: Report, limit: int | None, since: Since | No
 
     folded = arrange.Folded(report.findings)
     groups = arrange.by_rule(report, folded)
+    causes = arrange.causes(groups)
+    groups = [*causes, *(group for group in groups if group not in causes)]
     if groups:
         console.print()
         console.print(Text("Findings", style="bold underline"))

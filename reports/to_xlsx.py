@@ -117,7 +117,7 @@ _INVALID_HEADS = {
 _FINDING_HEADS = {
     "Severity": 10, "Rule": 8, "Name": 28, "Submitter": 18, "System": 36, "Benchmark": 20, "Scenario": 14,
     "Place": 70, "Line": 8, "Message": 90, "Fix": 70, "Places": 8, "Results": 8, "Waived": 24,
-    "Follows from": 16, "Baseline": 12,
+    "ID": 20, "Follows from": 20, "Baseline": 12,
 }  # fmt: skip
 _Cells = Sequence[str | int | None]
 
@@ -225,7 +225,7 @@ def _finding(one: Finding) -> _Cells:
     return (
         one.severity, one.rule, one.name, about.submitter, about.system, about.benchmark,
         about.scenario, one.path, one.line, one.message, one.fix, one.count, len(one.results),
-        one.waived.reason if one.waived else None, one.follows, one.baseline,
+        one.waived.reason if one.waived else None, one.id, one.follows, one.baseline,
     )  # fmt: skip
 
 
