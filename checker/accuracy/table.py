@@ -47,8 +47,11 @@ def find_table(path: Path, part: str = "", without: str = "\0") -> Path:
         if path.name.endswith(_PICKLES):
             raise AccuracyError(_pickle(path))
         return path
-    near = [*path.glob("*"), *path.glob("*/*")]
-    known = sorted(f for f in near if f.name not in _OF_MODEL and f.is_file())
+    try:
+        near = [*path.glob("*"), *path.glob("*/*")]
+        known = sorted(f for f in near if f.name not in _OF_MODEL and f.is_file())
+    except OSError as error:
+        raise AccuracyError(f"{path}: cannot be read ({error}).") from error
     known = [
         f for f in known if part in (name := f.relative_to(path).as_posix()) and without not in name
     ]
@@ -94,7 +97,15 @@ def read_table(file: Path) -> Iterator[Mapping[str, Any]]:
         raise AccuracyError(
             f'{file}: found no library to read it ({error}); pip install "assay[parquet]".'
         ) from error
-    except (OSError, ValueError, RecursionError, csv.Error) as error:  # pyarrow's are ValueErrors
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        OverflowError,
+        NotImplementedError,
+        RecursionError,
+        csv.Error,
+    ) as error:  # pyarrow's own are some of these
         raise AccuracyError(f"{file}: cannot be read ({error}).") from error
 
 

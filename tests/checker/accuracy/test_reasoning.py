@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from checker.accuracy.problem import AccuracyError
 from checker.accuracy.reasoning import (
@@ -96,6 +98,23 @@ def test_hostile_answers_take_no_time(text: str) -> None:
     code_of(text)
     same_mathematics(text, text)
     assert time.process_time() - began < 3
+
+
+PIECES = st.sampled_from(
+    ["\\boxed{", "}", "{", "\\frac", "12", "/", ",", "(", ")", "Answer: ", "B", "**", "```python", "```",
+     "<|channel|>final<|message|>", "<|return|>", " ", "\n", "-", ".", "\\text{", "x=", "\x00", "é"]
+)  # fmt: skip
+
+
+@given(st.lists(PIECES, max_size=30).map("".join), st.lists(PIECES, max_size=12).map("".join))
+def test_whatever_an_answer_is(text: str, right: str) -> None:
+    """Every text is judged: a choice among the letters, a number in range, yes or no."""
+    assert letter_of(text, "D") in (None, *"ABCD")
+    assert letter_of(text, "J") in (None, *"ABCDEFGHIJ")
+    assert number_of(text) in (None, *range(1000))
+    for found in (boxed_of(text), code_of(text)):
+        assert found is None or found in text
+    assert same_mathematics(text, right) in (True, False)
 
 
 QUESTIONS = [
