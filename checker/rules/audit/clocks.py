@@ -40,13 +40,9 @@ def offline_rate_by_clock(run: MeasuredRun, round: Round) -> Problems:
     room = rate * (0.020 + 5e-5 * seconds) + 1
     if not any(abs(rate * seconds - samples) <= room for samples in wanted):
         samples = min(wanted, key=lambda n: abs(rate * seconds - n))
+        formula = f"{number(samples)} samples / {seconds:,.3f} s between power_begin and power_end"
         yield contradiction(
-            run,
-            look,
-            "result_samples_per_second",
-            rate,
-            samples / seconds,
-            f"{number(samples)} samples / {seconds:,.3f} s between power_begin and power_end",
+            run, look, "result_samples_per_second", rate, samples / seconds, formula
         )
 
 
@@ -68,25 +64,15 @@ def single_stream_by_clock(run: MeasuredRun, round: Round) -> Problems:
     lasted = seconds * 1e9
     total = mean * count
     if total > lasted + _CLOCK_NS * 4 + QUOTIENT * lasted + count:
-        yield contradiction(
-            run,
-            look,
-            "result_mean_latency_ns",
-            mean,
-            lasted / count,
-            f"{seconds:,.3f} s between power_begin and power_end / {number(count)} queries (at most)",
-        )
+        formula = f"{seconds:,.3f} s between power_begin and power_end / {number(count)} queries (at most)"
+        yield contradiction(run, look, "result_mean_latency_ns", mean, lasted / count, formula)
     if rate:
         issued = (count - 1) * 1e9 / rate
         room = longest + _CLOCK_NS * 4 + QUOTIENT * lasted + 0.002 * lasted
         if abs(lasted - issued) > room:
+            formula = f"({number(count)} queries - 1) / {seconds:,.3f} s between power_begin and power_end"
             yield contradiction(
-                run,
-                look,
-                "result_qps_with_loadgen_overhead",
-                rate,
-                (count - 1) / seconds,
-                f"({number(count)} queries - 1) / {seconds:,.3f} s between power_begin and power_end",
+                run, look, "result_qps_with_loadgen_overhead", rate, (count - 1) / seconds, formula
             )
 
 
@@ -110,14 +96,12 @@ def server_by_clock(run: MeasuredRun, round: Round) -> Problems:
     span = (count - 1) / scheduled
     room = 0.02 + 5e-5 * seconds
     if seconds < span - room or seconds > span + longest / 1e9 + room:
-        yield contradiction(
-            run,
-            look,
-            "result_scheduled_samples_per_sec",
-            scheduled,
-            (count - 1) / seconds,
+        formula = (
             f"({number(count)} queries - 1) / {seconds:,.3f} s between power_begin and power_end, "
-            f"minus at most the longest latency of {quantity(longest / 1e9, 's')}",
+            f"minus at most the longest latency of {quantity(longest / 1e9, 's')}"
+        )
+        yield contradiction(
+            run, look, "result_scheduled_samples_per_sec", scheduled, (count - 1) / seconds, formula
         )
     if completed:
         done = (count - 1) / completed
@@ -151,14 +135,9 @@ def rate_as_scheduled(run: MeasuredRun, round: Round) -> Problems:
         raise NotJudged
     allowed = 5 / math.sqrt(count)
     if abs(scheduled / target - 1) > allowed:
+        formula = f"the target rate (within {quantity(allowed * 100, '%', digits=2)})"
         yield contradiction(
-            run,
-            look,
-            "result_scheduled_samples_per_sec",
-            scheduled,
-            target,
-            f"the target rate (within {quantity(allowed * 100, '%', digits=2)})",
-            "low",
+            run, look, "result_scheduled_samples_per_sec", scheduled, target, formula, "low"
         )
 
 

@@ -55,15 +55,8 @@ def early_stopping_text(run: MeasuredRun, round: Round) -> Problems:
             )
         expected = discarded_count(count, percentile)
         if text.discarded is not None and text.discarded != expected:
-            yield contradiction(
-                run,
-                look,
-                key,
-                text.discarded,
-                expected,
-                f"the largest t with I_{percentile:g}(n - t, t + 1) <= 0.01, minus 1, for n = {number(count)}",
-                "certain",
-            )
+            formula = f"the largest t with I_{percentile:g}(n - t, t + 1) <= 0.01, minus 1, for n = {number(count)}"
+            yield contradiction(run, look, key, text.discarded, expected, formula, "certain")
         estimates = [
             value
             for name in ("early_stopping_latency_ss", "early_stopping_latency_ms")
@@ -71,15 +64,8 @@ def early_stopping_text(run: MeasuredRun, round: Round) -> Problems:
         ]
         for percent, estimate in text.estimates:
             if estimates and estimate not in estimates:
-                yield contradiction(
-                    run,
-                    look,
-                    key,
-                    estimate,
-                    estimates[0],
-                    f"the estimate logged for the {percent:g}th percentile",
-                    "certain",
-                )
+                formula = f"the estimate logged for the {percent:g}th percentile"
+                yield contradiction(run, look, key, estimate, estimates[0], formula, "certain")
 
 
 def _server_text(run: MeasuredRun, look: Look) -> Problems:
@@ -146,14 +132,8 @@ def early_stopping_estimate(run: MeasuredRun, round: Round) -> Problems:
         if wrong is not None:
             look.number(wrong[1])
             side = "at least" if wrong is below else "at most"
-            yield contradiction(
-                run,
-                look,
-                key,
-                estimate,
-                wrong[2],
-                f"rank {number(at)} of {number(count)} latencies, {side} {wrong[1]} (rank {number(wrong[0])})",
-            )
+            formula = f"rank {number(at)} of {number(count)} latencies, {side} {wrong[1]} (rank {number(wrong[0])})"
+            yield contradiction(run, look, key, estimate, wrong[2], formula)
 
 
 @rule("R109", ERROR, needs="detail")
@@ -175,15 +155,8 @@ def early_stopping_server(run: MeasuredRun, round: Round) -> Problems:
         raise NotJudged
     met = server_met(count, over, percentile)
     if met != stated:
-        yield contradiction(
-            run,
-            look,
-            "early_stopping_met",
-            stated,
-            met,
-            f"{number(over)} of {number(count)} queries over the latency limit (I_{percentile:g}(n - t, t + 1) <= 0.01)",
-            "certain",
-        )
+        formula = f"{number(over)} of {number(count)} queries over the latency limit (I_{percentile:g}(n - t, t + 1) <= 0.01)"
+        yield contradiction(run, look, "early_stopping_met", stated, met, formula, "certain")
     longest = look.number(keys.LATENCY.maximum)
     if longest is not None and (longest > target) != (over > 0):
         yield contradiction(
@@ -205,15 +178,11 @@ def early_stopping_server(run: MeasuredRun, round: Round) -> Problems:
         if (value > target and over < slow) or (value <= target and over > slow - 1):
             look.number(key)
             bound = f"at least {number(slow)}" if value > target else f"at most {number(slow - 1)}"
-            yield contradiction(
-                run,
-                look,
-                "result_overlatency_query_count",
-                over,
-                slow,
+            formula = (
                 f"{key} ({milliseconds(value)}, rank {number(rank)}) and the latency limit of "
-                f"{milliseconds(target)}: {bound} queries over it",
+                f"{milliseconds(target)}: {bound} queries over it"
             )
+            yield contradiction(run, look, "result_overlatency_query_count", over, slow, formula)
             return
 
 

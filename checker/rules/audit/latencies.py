@@ -80,14 +80,10 @@ def mean_within_percentiles(run: MeasuredRun, round: Round) -> Problems:
         for key in (family.mean, *family.percentiles):
             look.number(key)
         bound = low if mean < low else high
-        yield contradiction(
-            run,
-            look,
-            family.mean,
-            mean,
-            bound,
-            f"the percentiles, which bound the mean to {milliseconds(low)} to {milliseconds(high)}",
+        formula = (
+            f"the percentiles, which bound the mean to {milliseconds(low)} to {milliseconds(high)}"
         )
+        yield contradiction(run, look, family.mean, mean, bound, formula)
 
 
 def _wrapped_into(mean: float, low: float, high: float, n: int) -> bool:

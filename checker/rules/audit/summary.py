@@ -120,12 +120,9 @@ def summary_alone(run: MeasuredRun, round: Round) -> Problems:
             if total and total > 1:
                 allowed.append(total)
             if not any(same_value(n * 1e9 / longest, rate) for n in allowed):
+                formula = f"{number(samples)} samples / the longest latency of {quantity(longest / 1e9, 's')}"
                 yield _alone(
-                    run,
-                    "result_samples_per_second",
-                    rate,
-                    samples * 1e9 / longest,
-                    f"{number(samples)} samples / the longest latency of {quantity(longest / 1e9, 's')}",
+                    run, "result_samples_per_second", rate, samples * 1e9 / longest, formula
                 )
     elif run.scenario == "SingleStream":
         rate, mean = stated("result_qps_without_loadgen_overhead"), stated("result_mean_latency_ns")

@@ -40,14 +40,8 @@ def min_queries_follow(run: MeasuredRun, round: Round) -> Problems:
     assert count is not None and least is not None and per_query is not None
     met = count >= least and (samples is None or count * per_query >= samples)
     if met != stated:
-        yield contradiction(
-            run,
-            look,
-            "result_min_queries_met",
-            stated,
-            met,
-            "queries >= min_query_count and queries * samples per query >= min_sample_count",
-        )
+        formula = "queries >= min_query_count and queries * samples per query >= min_sample_count"
+        yield contradiction(run, look, "result_min_queries_met", stated, met, formula)
 
 
 @rule("R102", ERROR, needs="detail", cases={"multistream": ERROR})
@@ -126,14 +120,8 @@ def constraints_follow(run: MeasuredRun, round: Round) -> Problems:
             raise NotJudged
         met = met and value <= limit
     if met != stated:
-        yield contradiction(
-            run,
-            look,
-            "result_perf_constraints_met",
-            stated,
-            met,
-            " and ".join(f"{measured} <= {bound}" for measured, bound in pairs),
-        )
+        formula = " and ".join(f"{measured} <= {bound}" for measured, bound in pairs)
+        yield contradiction(run, look, "result_perf_constraints_met", stated, met, formula)
 
 
 _DERIVED = {"target_qps", "min_query_count", "target_duration_ms", "samples_per_query"}
@@ -234,14 +222,8 @@ def offline_samples_follow(run: MeasuredRun, round: Round) -> Problems:
         raise NotJudged
     expected = max(least, math.floor(wanted))
     if not near(samples, expected, REL, 1.5):
-        yield contradiction(
-            run,
-            look,
-            "effective_samples_per_query",
-            samples,
-            expected,
-            "max(min_query_count, 1.1 * min_duration * expected rate)",
-        )
+        formula = "max(min_query_count, 1.1 * min_duration * expected rate)"
+        yield contradiction(run, look, "effective_samples_per_query", samples, expected, formula)
 
 
 @rule("R114", ERROR, needs="detail")
@@ -261,14 +243,9 @@ def offline_padding_follows(run: MeasuredRun, round: Round) -> Problems:
         version = tuple(int(p) for p in re.findall(r"\d+", run.loadgen_version or "0")[:2])
         allowed = set(padded) if version < (5, 0) else {padded[-1]}
     if generated not in allowed:
+        formula = "effective_samples_per_query, rounded up to a multiple of the loaded set"
         yield contradiction(
-            run,
-            look,
-            "generated_samples_per_query",
-            generated,
-            max(allowed),
-            "effective_samples_per_query, rounded up to a multiple of the loaded set",
-            "certain",
+            run, look, "generated_samples_per_query", generated, max(allowed), formula, "certain"
         )
 
 
