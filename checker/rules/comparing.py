@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from checker import loadgen_keys as keys
 from checker.model import Run
 from checker.parse.detail import DetailLog
+from checker.parse.documents import Document
 from checker.rule import Problem, Problems
 from checker.wording import pair, quantity, shown
 from schemas.round import Round
@@ -20,18 +22,25 @@ def is_uncommitted(key: str, text: str) -> bool:
     return key == keys.ERROR_UNCOMMITTED or UNCOMMITTED in text
 
 
-def at(run: Run, key: str, message: str, found: object, required: object, **more: str) -> Problem:
+def at(
+    run: Run, key: str, message: str, found: object = None, required: object = None, **more: Any
+) -> Problem:
     """A problem with one value of a run's detail log, at its line."""
     line = run.detail.line(key) if run.detail is not None else None
-    return Problem(
-        message,
-        found=found,
-        required=required,
-        path=run.detail_path,
-        line=line,
-        fix=more.get("fix"),
-        case=more.get("case"),
-    )
+    return Problem(message, found=found, required=required, path=run.detail_path, line=line, **more)
+
+
+def stated_in(
+    document: Document,
+    key: str,
+    message: str,
+    found: object = None,
+    required: object = None,
+    **more: Any,
+) -> Problem:
+    """A problem with what a document states under a key, at its line."""
+    line = document.line_of(key)
+    return Problem(message, found=found, required=required, path=document.path, line=line, **more)
 
 
 def compare_setting(

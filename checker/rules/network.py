@@ -9,6 +9,7 @@ from checker.near import MAX_HINTS, hint, nearest
 from checker.parse.detail import DetailLog
 from checker.parse.documents import Document
 from checker.rule import ERROR, NOTE, WARNING, Problem, Problems, rule
+from checker.rules.comparing import at, stated_in
 from checker.wording import listed, quantity, shown
 from schemas.round import Round
 
@@ -109,13 +110,9 @@ def network_datacenter(system: System, round: Round, document: Document, categor
     Source: inference_rules.adoc, "Network division".
     """
     if category != "datacenter":
-        yield Problem(
-            f"system_type is {shown(category)}; the network division expects datacenter",
-            path=document.path,
-            line=document.line_of("system_type"),
-            pointer="/system_type",
-            found=category,
-            required="datacenter",
+        text = f"system_type is {shown(category)}; the network division expects datacenter"
+        yield stated_in(
+            document, "system_type", text, category, "datacenter", pointer="/system_type"
         )
 
 
@@ -156,13 +153,8 @@ def network_sut_name(
     """
     name = detail.text("sut_name")
     if name is None or NETWORK_SUT not in name:
-        yield Problem(
-            f'sut_name is {shown(name)}; expected a name that contains "{NETWORK_SUT}"',
-            path=run.detail_path,
-            line=detail.line("sut_name"),
-            found=name,
-            required=NETWORK_SUT,
-        )
+        text = f'sut_name is {shown(name)}; expected a name that contains "{NETWORK_SUT}"'
+        yield at(run, "sut_name", text, name, NETWORK_SUT)
 
 
 @rule("N106", NOTE, divisions=("network",))
@@ -175,14 +167,11 @@ def network_name_took_time(run: PerformanceRun, round: Round, detail: DetailLog)
     """
     took = detail.number("get_sut_name_duration_ns")
     if took is not None and took < _ROUND_TRIP_NS:
-        yield Problem(
+        text = (
             f"get_sut_name_duration_ns is {quantity(took, 'ns')}; a network takes at least about "
-            f"{quantity(_ROUND_TRIP_NS, 'ns')}",
-            path=run.detail_path,
-            line=detail.line("get_sut_name_duration_ns"),
-            found=took,
-            required=_ROUND_TRIP_NS,
+            f"{quantity(_ROUND_TRIP_NS, 'ns')}"
         )
+        yield at(run, "get_sut_name_duration_ns", text, took, _ROUND_TRIP_NS)
 
 
 @rule("N107", NOTE, divisions=("network",), needs="complete")

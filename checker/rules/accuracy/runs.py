@@ -5,7 +5,7 @@ from __future__ import annotations
 from checker.model import AccuracyRun
 from checker.parse.detail import DetailLog
 from checker.rule import ERROR, WARNING, Problem, Problems, rule
-from checker.rules.comparing import seed_problems
+from checker.rules.comparing import at, seed_problems
 from schemas.round import Benchmark, Round
 
 _COUNT = "effective_accuracy_sample_count"
@@ -34,15 +34,11 @@ def dataset_covered(
             f"found no {_TOTAL}; expected {size:,} samples", required=size, path=run.detail_path
         )
     elif run.mode == "PerformanceOnly":
-        yield Problem(
+        message = (
             f"found a performance run, which answers whatever LoadGen draws; expected all {size:,} "
-            "samples of the data set",
-            found=run.mode,
-            required=size,
-            path=run.detail_path,
-            line=detail.line("effective_test_mode"),
-            case="performance run",
+            "samples of the data set"
         )
+        yield at(run, "effective_test_mode", message, run.mode, size, case="performance run")
     else:
         short = [(key, n) for key, n in counts.items() if n is not None and n < enough]
         for key, count in short[:1]:
@@ -59,13 +55,8 @@ def accuracy_mode(run: AccuracyRun, round: Round, detail: DetailLog) -> Problems
     Source: inference_rules.adoc, "LoadGen": modes of operation.
     """
     if run.mode not in ("AccuracyOnly", "SubmissionRun"):
-        yield Problem(
-            f"found test mode {run.mode or '(not logged)'}; expected AccuracyOnly",
-            run.mode,
-            "AccuracyOnly",
-            path=run.detail_path,
-            line=detail.line("effective_test_mode"),
-        )
+        text = f"found test mode {run.mode or '(not logged)'}; expected AccuracyOnly"
+        yield at(run, "effective_test_mode", text, run.mode, "AccuracyOnly")
 
 
 @rule("A114", WARNING)
@@ -91,10 +82,5 @@ def accuracy_scenario(
     """
     result = run.result
     if scenario not in {result.loadgen_scenario, result.inferred_from, expected}:
-        yield Problem(
-            f"found an accuracy run in {scenario}; expected {expected}, as the folder says",
-            scenario,
-            result.loadgen_scenario,
-            path=run.detail_path,
-            line=detail.line("effective_scenario"),
-        )
+        text = f"found an accuracy run in {scenario}; expected {expected}, as the folder says"
+        yield at(run, "effective_scenario", text, scenario, result.loadgen_scenario)

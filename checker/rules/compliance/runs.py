@@ -10,7 +10,7 @@ from checker.compliance.evidence import Evidence
 from checker.model import ComplianceRun, PerformanceRun, Result, Run
 from checker.parse.detail import DetailLog
 from checker.rule import ERROR, NOTE, WARNING, Problem, Problems, rule
-from checker.rules.comparing import UNCOMMITTED, seed_problems
+from checker.rules.comparing import UNCOMMITTED, at, seed_problems
 from checker.rules.compliance.scope import JUDGED, has_tests
 from checker.wording import number
 from schemas.round import Benchmark, Round, Scenario, Seeds
@@ -45,13 +45,8 @@ def test_run_valid(run: ComplianceRun, round: Round, detail: DetailLog) -> Probl
     """
     validity = detail.text("result_validity")
     if validity != "VALID":
-        yield Problem(
-            f"found {validity or 'no result_validity'} for the run of {run.test}; expected VALID",
-            found=validity,
-            required="VALID",
-            path=run.detail_path,
-            line=detail.line("result_validity"),
-        )
+        text = f"found {validity or 'no result_validity'} for the run of {run.test}; expected VALID"
+        yield at(run, "result_validity", text, validity, "VALID")
 
 
 @rule("C117", ERROR, divisions=JUDGED, when=has_tests, cases=_OTHER)
@@ -94,14 +89,8 @@ def test_run_mode(run: ComplianceRun, round: Round, detail: DetailLog, mode: str
     Source: compliance tests: mode = 2 in audit.config.
     """
     if mode != "PerformanceOnly":
-        yield Problem(
-            f"found test mode {mode} in {run.test}; expected PerformanceOnly",
-            found=mode,
-            required="PerformanceOnly",
-            path=run.detail_path,
-            line=detail.line("effective_test_mode"),
-            case=_case(run),
-        )
+        text = f"found test mode {mode} in {run.test}; expected PerformanceOnly"
+        yield at(run, "effective_test_mode", text, mode, "PerformanceOnly", case=_case(run))
 
 
 @rule("C119", ERROR, divisions=JUDGED, when=has_tests, cases=_OTHER)
@@ -127,13 +116,8 @@ def _test05_seeds(run: ComplianceRun, round: Round, seeds: Seeds, detail: Detail
         if value is None or str(value) == required:
             continue
         usual = ", the round's ordinary seed" if str(value) == getattr(round.seeds, key) else ""
-        yield Problem(
-            f"found {key} {value}{usual}; expected {required}, TEST05's own",
-            found=str(value),
-            required=required,
-            path=run.detail_path,
-            line=detail.line(f"effective_{key}"),
-        )
+        text = f"found {key} {value}{usual}; expected {required}, TEST05's own"
+        yield at(run, f"effective_{key}", text, str(value), required)
 
 
 @rule(
@@ -154,14 +138,8 @@ def test_run_scenario(
     Source: submission_rules.adoc, "Compliance testing": one set of tests a benchmark and scenario.
     """
     if scenario != submitted:
-        yield Problem(
-            f"found {run.test} run in {scenario}; expected {submitted}, as the submitted run",
-            found=scenario,
-            required=submitted,
-            path=run.detail_path,
-            line=detail.line("effective_scenario"),
-            case=_case(run),
-        )
+        text = f"found {run.test} run in {scenario}; expected {submitted}, as the submitted run"
+        yield at(run, "effective_scenario", text, scenario, submitted, case=_case(run))
 
 
 @rule("C124", ERROR, divisions=JUDGED, when=has_tests, needs={"main": "performance"})
@@ -223,14 +201,8 @@ def test_run_same_system(
             case = "data set"
         found = ", ".join(f"{key} {_shown(mine)}" for key, mine, _ in pairs)
         expected = ", ".join(f"{key} {_shown(theirs)}" for key, _, theirs in pairs)
-        yield Problem(
-            f"found {found} in {run.test}; expected {expected}, as in the submitted run",
-            found=pairs[0][1],
-            required=pairs[0][2],
-            path=run.detail_path,
-            line=detail.line(pairs[0][0]),
-            case=case,
-        )
+        text = f"found {found} in {run.test}; expected {expected}, as in the submitted run"
+        yield at(run, pairs[0][0], text, pairs[0][1], pairs[0][2], case=case)
 
 
 def _is_whole_set(run: ComplianceRun, key: str, found: object, submitted: object) -> bool:
@@ -279,24 +251,18 @@ def test_run_limits(
     key = "effective_performance_sample_count"
     least, count = benchmark.performance_sample_count, detail.integer(key)
     if least is not None and count is not None and count < least:
-        yield Problem(
-            f"found performance_sample_count {count:,} in {run.test}; expected at least {least:,}",
-            found=count,
-            required=least,
-            path=run.detail_path,
-            line=detail.line(key),
+        text = (
+            f"found performance_sample_count {count:,} in {run.test}; expected at least {least:,}"
         )
+        yield at(run, key, text, count, least)
     key = "effective_target_latency_ns"
     bound, asked = limits.target_latency_ns if limits else None, detail.number(key)
     if bound is not None and asked is not None and run.scenario == "Server" and not asked <= bound:
-        yield Problem(
+        text = (
             f"found target_latency {number(asked / 1e6)} ms in {run.test}; expected at most "
-            f"{number(bound / 1e6)} ms",
-            found=asked,
-            required=bound,
-            path=run.detail_path,
-            line=detail.line(key),
+            f"{number(bound / 1e6)} ms"
         )
+        yield at(run, key, text, asked, bound)
 
 
 @rule("C131", ERROR, divisions=JUDGED, when=has_tests)
@@ -318,9 +284,7 @@ def test_run_whole(
     for key, found, expected, unit in _cuts(run, detail, limits, evidence):
         bound = "no bound" if expected == 0 else f"at least {number(expected)}{unit}"
         text = f"found {key} {number(found)}{unit} in {run.test}; expected {bound}"
-        yield Problem(
-            text, found=found, required=expected, path=run.detail_path, line=detail.line(key)
-        )
+        yield at(run, key, text, found, expected)
 
 
 def _cuts(

@@ -228,11 +228,4 @@ def numbers_unquoted(run: PerformanceRun, round: Round, detail: DetailLog) -> Pr
         many = len(quoted) > 1
         is_text = "are text; expected numbers" if many else "is text; expected a number"
         text = f"{listed(quoted, limit=3)} {is_text}"
-        yield Problem(
-            text,
-            found=detail.get(quoted[0]),
-            required="a number",
-            path=run.detail_path,
-            line=detail.line(quoted[0]),
-            count=len(quoted),
-        )
+        yield at(run, quoted[0], text, detail.get(quoted[0]), "a number", count=len(quoted))

@@ -291,14 +291,7 @@ def token_latencies_positive(run: PerformanceRun, round: Round, detail: DetailLo
             shown_value = "not a time" if value <= _NEVER else quantity(value, "ns")
             expected = "more than 0 ns" if least else "0 ns or more"
             text = f"{key} ({family.name}) is {shown_value}; expected {expected}"
-            yield Problem(
-                text,
-                found=value,
-                required=f">= {least}",
-                path=run.detail_path,
-                line=detail.line(key),
-                count=len(low),
-            )
+            yield at(run, key, text, value, f">= {least}", count=len(low))
             return  # a time per output token follows from the first token's
 
 

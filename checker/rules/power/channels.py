@@ -8,6 +8,7 @@ from itertools import compress
 from checker.model import PoweredRun
 from checker.parse.power import PowerLogs, Readings, SampleLog
 from checker.rule import WARNING, Problem, Problems, rule
+from checker.rules.power.records import at_sample
 from schemas.round import Round
 
 _PRODUCT_PERCENT = 5.0
@@ -77,15 +78,11 @@ def channel_readings_consistent(
     for name, channel in channels.items():
         apart = [i for i in inside if _apart(channel, i)]
         if len(apart) > len(inside) * _OFTEN:
-            yield Problem(
+            text = (
                 f"in {len(apart):,} of {len(inside):,} samples the watts of channel {name} are more "
-                f"than {_PRODUCT_PERCENT:g}% off its volts x amperes x power factor",
-                path=samples.path,
-                line=samples.lines[apart[0]],
-                found=len(apart),
-                required=0,
-                count=len(apart),
+                f"than {_PRODUCT_PERCENT:g}% off its volts x amperes x power factor"
             )
+            yield at_sample(samples, apart[0], text, len(apart), 0, count=len(apart))
 
 
 def _apart(channel: Readings, at: int) -> bool:
@@ -125,13 +122,9 @@ def channels_sum_to_total(
     wrong = list(compress(range(len(inside)), apart))
     if len(wrong) > len(inside) * _OFTEN:
         at = wrong[0]
-        yield Problem(
+        text = (
             f"the total on line {samples.lines[inside[at]]} is {stated[at]:,.6g} W; its "
             f"{len(channels)} channels sum to {sums[at]:,.6g} W ({len(wrong):,} of {len(inside):,} "
-            "samples differ)",
-            path=samples.path,
-            line=samples.lines[inside[at]],
-            found=stated[at],
-            required=sums[at],
-            count=len(wrong),
+            "samples differ)"
         )
+        yield at_sample(samples, inside[at], text, stated[at], sums[at], count=len(wrong))

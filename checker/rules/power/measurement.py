@@ -12,6 +12,7 @@ from checker.parse.detail import DetailLog
 from checker.parse.documents import Document
 from checker.parse.power import PowerLogs, SampleLog
 from checker.rule import ERROR, NOTE, WARNING, Problem, Problems, rule
+from checker.rules.comparing import stated_in
 from checker.rules.power.records import SERVER, exchange, has_power, testing_value, while_measured
 from checker.wording import number, quantity, rounded, shown
 from schemas.round import Round
@@ -58,13 +59,8 @@ def uncertainty(
     value = testing_value(server, "Uncertainty")
     if value is not None and not 0 <= value < _MAX_UNCERTAINTY:
         found = "an unknown uncertainty" if value < 0 else f"{quantity(value * 100, '%')}"
-        yield Problem(
-            f"found {found}; expected less than 1%",
-            path=server.path,
-            line=server.line_of("ptd_messages"),
-            found=value,
-            required=f"< {_MAX_UNCERTAINTY}",
-        )
+        text = f"found {found}; expected less than 1%"
+        yield stated_in(server, "ptd_messages", text, value, f"< {_MAX_UNCERTAINTY}")
     if logs.ptd and not any(_CHECKED.match(message.text) for message in logs.ptd):
         yield Problem(
             'found no message "Uncertainty checking for … is activated"; expected PTDaemon to check '

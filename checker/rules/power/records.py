@@ -8,7 +8,8 @@ import math
 from typing import Any
 
 from checker.parse.documents import Document
-from checker.parse.power import Message, PowerLogs, seconds_of
+from checker.parse.power import Message, PowerLogs, SampleLog, seconds_of
+from checker.rule import Problem
 from schemas.round import Round
 
 LOGS = {"logs": "performance.power"}
@@ -99,3 +100,11 @@ def sources_digest(sources: dict[str, Any]) -> str:
 def round_ms(value: float) -> float:
     """Milliseconds as a reader needs them."""
     return float(f"{value:.0f}")
+
+
+def at_sample(
+    samples: SampleLog, index: int, message: str, found: object, required: object, **more: Any
+) -> Problem:
+    """A problem with one sample of spl.txt, at its line."""
+    line = samples.lines[index]
+    return Problem(message, found=found, required=required, path=samples.path, line=line, **more)

@@ -10,7 +10,7 @@ from checker.model import PoweredRun
 from checker.parse.detail import DetailLog
 from checker.parse.power import PowerLogs, SampleLog
 from checker.rule import ERROR, NOTE, WARNING, Problem, Problems, rule
-from checker.rules.power.records import SAMPLES, has_power
+from checker.rules.power.records import SAMPLES, at_sample, has_power
 from checker.wording import number, quantity, rounded
 from schemas.round import Round
 
@@ -156,13 +156,8 @@ def interval_covered(
         (last, "the last sample {} s before LoadGen's end", inside[-1]),
     ):
         if missing > _MAX_GAP_S:
-            yield Problem(
-                f"found {what.format(f'{missing:,.1f}')}; expected at most {_MAX_GAP_S:g} s",
-                path=samples.path,
-                line=samples.lines[at],
-                found=rounded(missing),
-                required=_MAX_GAP_S,
-            )
+            text = f"found {what.format(f'{missing:,.1f}')}; expected at most {_MAX_GAP_S:g} s"
+            yield at_sample(samples, at, text, rounded(missing), _MAX_GAP_S)
 
 
 @rule("W120", ERROR, when=has_power, needs={"logs": "power", "times": "power.samples.times"})
@@ -210,22 +205,14 @@ def readings_consistent(
     total = number(len(inside))
     # The meter prints few digits, so a single sample may be off; many are not.
     if len(apart) > len(inside) * _OFTEN:
-        yield Problem(
+        text = (
             f"found watts that are not volts x amperes x power factor in {number(len(apart))} of "
-            f"{total} samples; expected them within {_PRODUCT_PERCENT:g}%",
-            path=samples.path,
-            line=samples.lines[apart[0]],
-            found=len(apart),
-            required=0,
-            count=len(apart),
+            f"{total} samples; expected them within {_PRODUCT_PERCENT:g}%"
         )
+        yield at_sample(samples, apart[0], text, len(apart), 0, count=len(apart))
     if beyond:
-        yield Problem(
+        text = (
             f"found a power factor above 1 in {number(len(beyond))} of {total} samples; expected at "
-            "most 1",
-            path=samples.path,
-            line=samples.lines[beyond[0]],
-            found=len(beyond),
-            required=0,
-            count=len(beyond),
+            "most 1"
         )
+        yield at_sample(samples, beyond[0], text, len(beyond), 0, count=len(beyond))

@@ -10,6 +10,7 @@ from checker.model import PoweredRun, Result
 from checker.parse.documents import Document
 from checker.parse.power import PowerLogs
 from checker.rule import ERROR, NOTE, WARNING, Problem, Problems, rule
+from checker.rules.comparing import stated_in
 from checker.rules.power.records import (
     CLIENT,
     LOGS,
@@ -74,22 +75,11 @@ def meter_supported(
     config = stated.get("ptd_config")
     kind = config.get("device_type") if isinstance(config, dict) else None
     if name not in accepted:
-        yield Problem(
-            f"found the meter {name[:60]}; expected {listed(sorted(accepted), 40)}",
-            path=server.path,
-            line=server.line_of("ptd_messages"),
-            found=name[:60],
-            required=sorted(accepted),
-        )
+        text = f"found the meter {name[:60]}; expected {listed(sorted(accepted), 40)}"
+        yield stated_in(server, "ptd_messages", text, name[:60], sorted(accepted))
     elif isinstance(kind, int) and kind not in accepted.values():
-        yield Problem(
-            f"found device type {kind}; expected {accepted[name]}, that of {name}",
-            path=server.path,
-            line=server.line_of("device_type"),
-            found=kind,
-            required=accepted[name],
-            case="device-type",
-        )
+        text = f"found device type {kind}; expected {accepted[name]}, that of {name}"
+        yield stated_in(server, "device_type", text, kind, accepted[name], case="device-type")
 
 
 @rule("W105", ERROR, when=has_power, needs=LOGS)
@@ -108,9 +98,7 @@ def no_debug(result: Result, round: Round, logs: PowerLogs) -> Problems:
             str(value).strip().lower() in ("true", "1", "yes") for value in values
         ):
             text = "found debug true; expected false"
-            yield Problem(
-                text, path=document.path, line=document.line_of("debug"), found=True, required=False
-            )
+            yield stated_in(document, "debug", text, True, False)
 
 
 @rule("W106", ERROR, when=has_power, needs=_BOTH)
@@ -147,9 +135,7 @@ def clocks_agree(
             found, required = rounded(max(apart)), limit
         else:
             continue
-        yield Problem(
-            message, path=server.path, line=server.line_of("phases"), found=found, required=required
-        )
+        yield stated_in(server, "phases", message, found, required)
 
 
 @rule("W107", ERROR, when=has_power, needs=_BOTH)
@@ -169,21 +155,16 @@ def one_session(
     """
     for key in ("uuid", "session_name"):
         if asked.get(key) != stated.get(key):
-            yield Problem(
+            message = (
                 f"found {key} {_short(stated.get(key))}; expected {_short(asked.get(key))}, as in "
-                "client.json",
-                path=server.path,
-                line=server.line_of(key),
-                found=stated.get(key),
-                required=asked.get(key),
+                "client.json"
             )
+            yield stated_in(server, key, message, stated.get(key), asked.get(key))
     pairs = itertools.zip_longest(exchange(client, "messages"), exchange(server, "messages"))
     for index, (mine, theirs) in enumerate(pairs, 1):
         if mine != theirs:
             text = f"found message {index} {_short(theirs)}; expected {_short(mine)}, as in client.json"
-            yield Problem(
-                text, path=server.path, line=server.line_of("messages"), found=theirs, required=mine
-            )
+            yield stated_in(server, "messages", text, theirs, mine)
             break
 
 
@@ -307,14 +288,11 @@ def time_zones_agree(
     """
     mine, theirs = number_of(asked.get("timezone")), number_of(stated.get("timezone"))
     if mine is not None and theirs is not None and mine != theirs:
-        yield Problem(
+        text = (
             f"found the time zone {number(theirs / _HOUR)} h from UTC; expected "
-            f"{number(mine / _HOUR)} h, as in client.json",
-            path=server.path,
-            line=server.line_of("timezone"),
-            found=theirs,
-            required=mine,
+            f"{number(mine / _HOUR)} h, as in client.json"
         )
+        yield stated_in(server, "timezone", text, theirs, mine)
 
 
 @rule("W125", WARNING, when=has_power, needs=SERVER)

@@ -9,6 +9,7 @@ from checker.model import Result, Submitter, System
 from checker.near import MAX_HINTS, hint, nearest
 from checker.parse.documents import Document
 from checker.rule import ERROR, NOTE, WARNING, Problem, Problems, rule
+from checker.rules.comparing import stated_in
 from checker.rules.structure.entries import listed
 from checker.wording import shown
 from schemas.round import Round
@@ -116,14 +117,8 @@ def mapping_sound(submitter: Submitter, round: Round) -> Problems:
             )
         else:
             continue
-        yield Problem(
-            message + hint(near),
-            path=mapping.path,
-            line=mapping.line_of(key),
-            pointer=f"/{key}",
-            found=target,
-            required=required,
-            results=keys,
+        yield stated_in(
+            mapping, key, message + hint(near), target, required, pointer=f"/{key}", results=keys
         )
     if unused:
         yield Problem(
@@ -149,14 +144,8 @@ def no_duplicate_keys(subject: System | Submitter | Result, round: Round) -> Pro
     """
     for document in _documents(subject):
         for key, first, last in document.duplicates:
-            yield Problem(
-                f"found {key} twice, as {shown(first)} and {shown(last)}; expected it once",
-                path=document.path,
-                line=document.line_of(key),
-                pointer=f"/{key}",
-                found=[first, last],
-                required="once",
-            )
+            text = f"found {key} twice, as {shown(first)} and {shown(last)}; expected it once"
+            yield stated_in(document, key, text, [first, last], "once", pointer=f"/{key}")
 
 
 def _documents(subject: System | Submitter | Result) -> Iterator[Document]:
