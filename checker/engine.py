@@ -24,12 +24,13 @@ from checker.discover import Place, Plan, ResultPlan, discover, locate
 from checker.judging import Judge
 from checker.load import load_system
 from checker.manifest import compare
-from checker.model import Submitter, System, shared_logs
+from checker.model import Submitter, System
 from checker.notices import about_round, no_limits, nothing_checked
 from checker.options import Options, Progress
 from checker.parse.reading import Folder, list_tree
 from checker.rule import Rule
 from checker.schedule import run_units
+from checker.shared_logs import shared_logs
 from checker.sharing import Sharing
 from checker.unit import Outcome
 from schemas.load import load_round

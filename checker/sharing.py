@@ -13,7 +13,7 @@ from msgspec.msgpack import encode
 from msgspec.structs import replace
 
 from checker.audit.traces import Traces
-from checker.model import Fingerprint
+from checker.shared_logs import Fingerprint
 from checker.unit import Outcome
 from schemas.report import Finding, Result, RunFacts
 

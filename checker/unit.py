@@ -22,7 +22,8 @@ from checker.discover import ResultPlan
 from checker.judging import Judge, clean_subject
 from checker.load import load_result
 from checker.machine import MachineFault
-from checker.model import Fingerprint, Result, fingerprint_of
+from checker.model import Result
+from checker.shared_logs import Fingerprint, fingerprint_of
 from schemas.load import load_round
 from schemas.report import Finding, Subject
 from schemas.report import Result as ResultRow

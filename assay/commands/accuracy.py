@@ -182,7 +182,7 @@ def _part_of(result: AccuracyResult, size: int | None) -> str | None:
 
 def _compare(options: argparse.Namespace) -> int:
     """Two detection logs beside each other: 0 the same score, 1 different ones."""
-    from checker.accuracy import detection, registry
+    from checker.accuracy import detection_difference, registry
     from checker.accuracy.problem import AccuracyError
 
     line = Line(enabled=not options.no_progress)
@@ -203,7 +203,9 @@ def _compare(options: argparse.Namespace) -> int:
                     f"--data {truth}: name the annotation file itself ({len(found)} .json files are there)"
                 )
             truth = found[0]
-        result = detection.compare(logs[0], logs[1], truth, progress=bytes_read(line, "reading"))
+        result = detection_difference.compare(
+            logs[0], logs[1], truth, progress=bytes_read(line, "reading")
+        )
     except (AccuracyError, OSError) as error:
         raise Usage(str(error)) from error
     finally:

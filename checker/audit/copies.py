@@ -16,8 +16,8 @@ import msgspec
 
 from checker.audit.field import Field
 from checker.audit.traces import RunTrace, base_name
-from checker.model import common_folder
 from checker.rule import Rule
+from checker.shared_logs import common_folder
 from schemas.load import load_round
 from schemas.report import Subject
 from schemas.round import Round

@@ -18,9 +18,10 @@ from checker.audit.answer_log import digest_of, same_answers
 from checker.audit.evidence import PERCENTS
 from checker.audit.traces import Answers, Named, ResultTrace, RunTrace, Traces, Written
 from checker.consistency import exact_tokens_per_sample
-from checker.model import PerformanceRun, Result, Run, fingerprint_of
+from checker.model import PerformanceRun, Result, Run
 from checker.parse.detail import DetailLog
 from checker.parse.reading import Unreadable, sha256_of
+from checker.shared_logs import fingerprint_of
 from schemas.hardware import Device, accelerator
 from schemas.report import Finding
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from checker.model import Fingerprint, shared_logs
+from checker.shared_logs import Fingerprint, shared_logs
 from checker.verdict import in_order, summarise, with_verdicts
 from schemas.report import Finding, Result, Subject
 from tests.conftest import Grow

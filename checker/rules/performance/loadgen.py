@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from checker import loadgen_keys as keys
-from checker.model import AccuracyRun, PerformanceRun, RangingRun, SharedLogs
+from checker.model import AccuracyRun, PerformanceRun, RangingRun
 from checker.parse.detail import DetailLog
 from checker.rule import ERROR, NOTE, WARNING, Problem, Problems, given, rule
 from checker.rules.comparing import at, is_uncommitted
+from checker.shared_logs import SharedLogs
 from checker.wording import listed, quantity, shown
 from schemas.round import Round
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checker.accuracy import detection
+from checker.accuracy import detection, detection_difference
 from checker.accuracy.problem import AccuracyError
 from tests.checker.accuracy.conftest import Writer
 
@@ -206,7 +206,7 @@ def test_compare_points_to_suppression(write_log: Writer) -> None:
     twins: list[Row] = [(0.11, 0.11, 0.41, 0.31, 0.6, 3), (0.5, 0.51, 0.9, 0.81, 0.5, 3)]
     one = write_log([record(0, HITS), (1, b"")], "one")
     two = write_log([record(0, HITS + twins), (1, b"")], "two")
-    found = detection.compare(one, two, TRUTH)
+    found = detection_difference.compare(one, two, TRUTH)
     assert (found.same_boxes, found.same_scores, found.only_second) == (3, 3, 2)
     assert any("non-maximum suppression differs" in note for note in found.notes)
     assert found.categories[0].id == 3
@@ -219,9 +219,11 @@ def test_compare_tells_scores_and_other_models_apart(write_log: Writer) -> None:
     one = write_log([record(0, HITS), (1, b"")], "one")
     two = write_log([record(0, softer), (1, b"")], "two")
     three = write_log([record(0, other), (1, b"")], "three")
-    assert any("soft-NMS" in note for note in detection.compare(one, two, TRUTH).notes)
-    assert any("two models" in note for note in detection.compare(one, three, TRUTH).notes)
-    same = detection.compare(one, one, TRUTH)
+    assert any("soft-NMS" in note for note in detection_difference.compare(one, two, TRUTH).notes)
+    assert any(
+        "two models" in note for note in detection_difference.compare(one, three, TRUTH).notes
+    )
+    same = detection_difference.compare(one, one, TRUTH)
     assert len(same.notes) == 1 and same.only_first == same.only_second == 0
 
 

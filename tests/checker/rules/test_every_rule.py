@@ -18,6 +18,7 @@ from checker.audit import traces
 from checker.rule import FAMILIES, Rule, rules_of
 from checker.rules import AUDIT, CHECK, RULES, all_facts
 from checker.rules.tool import ENGINE
+from checker.shared_logs import SharedLogs
 from schemas.report import SEVERITIES
 from tests.checker.rules.test_tool import ELSEWHERE
 
@@ -25,7 +26,7 @@ REPO = Path(__file__).parents[3]
 TARGETS = {
     model.Tree, model.Submitter, model.System, model.BenchmarkFolder, model.Result,
     model.PerformanceRun, model.RangingRun, model.AccuracyRun, model.ComplianceTest, model.ComplianceRun,
-    model.SharedLogs, traces.RunTrace, traces.ResultTrace,
+    SharedLogs, traces.RunTrace, traces.ResultTrace,
 }  # fmt: skip
 
 
