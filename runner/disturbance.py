@@ -9,12 +9,15 @@ import sys
 import time
 from pathlib import Path
 
+WAKING_S = 100e-6  # that a sleeping thread may take to start, also on a quiet machine
+
 
 class Disturbance:
     """From here on, how long a thread of this process waited for processors that others had.
 
     Threads of this process also wait for one another; so no more is counted than what other
-    processes, or the host of a virtual machine, took in the same time.
+    processes, or the host of a virtual machine, took in the same time, and nothing of the first
+    100 us of each wait.
     """
 
     def __init__(self) -> None:
@@ -25,9 +28,10 @@ class Disturbance:
         """Of the time since the beginning, for the thread that waited most; 0 where the kernel does
         not say."""
         passed = time.monotonic() - self._began
-        waited = max(
-            (s - self._waited.get(task, 0.0) for task, s in _waited_s().items()), default=0
-        )
+        waited = 0.0
+        for task, (seconds, turns) in _waited_s().items():
+            before, then = self._waited.get(task, (0.0, 0))
+            waited = max(waited, seconds - before - (turns - then) * WAKING_S)
         taken = max(
             min(waited, _others_s() - self._others),
             (_stolen_s() - self._stolen) / (os.cpu_count() or 1),
@@ -35,13 +39,14 @@ class Disturbance:
         return min(1.0, max(0.0, taken / passed)) if passed > 0 else 0.0
 
 
-def _waited_s() -> dict[str, float]:
-    """Time that each thread was ready and had no processor."""
+def _waited_s() -> dict[str, tuple[float, int]]:
+    """Time that each thread was ready and had no processor, and how often it then got one."""
     found = {}
     tasks = Path("/proc/self/task")
     for task in tasks.iterdir() if tasks.is_dir() else ():
         with contextlib.suppress(OSError, ValueError, IndexError):
-            found[task.name] = int((task / "schedstat").read_text().split()[1]) / 1e9
+            _, nanoseconds, turns = map(int, (task / "schedstat").read_text().split())
+            found[task.name] = nanoseconds / 1e9, turns
     return found
 
 
@@ -71,13 +76,21 @@ def _processors_s() -> list[float]:
 _TICKS = """
 import sys, threading, time
 TICK, LATE = 0.01, 0.005
-stop = threading.Event()
-threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
+stop, again = threading.Event(), threading.Event()
+def listen():
+    for _ in sys.stdin:
+        again.set()
+    stop.set()
+threading.Thread(target=listen, daemon=True).start()
 began = last = time.monotonic()
 lost = 0.0
 while not stop.is_set():
     time.sleep(TICK)
     now = time.monotonic()
+    if again.is_set():
+        again.clear()
+        began = last = now
+        lost = 0.0
     late, last = now - last - TICK, now
     if late > LATE:
         lost += late
@@ -112,8 +125,15 @@ class Ticks:
             self._process.communicate()
             self._process = None
 
+    def reset(self) -> None:
+        """Count from here on."""
+        if self._process is not None and self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.write(b"\n")
+                self._process.stdin.flush()
+
     def share(self) -> float:
-        """Of the time since the beginning, what was lost in wake-ups more than 5 ms late; ends it."""
+        """Of the time since then, what was lost in wake-ups more than 5 ms late; ends it."""
         process, self._process = self._process, None
         if process is None:
             return 0.0

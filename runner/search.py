@@ -288,8 +288,11 @@ class _Quiet:
 
     def __init__(self, listener: Progress) -> None:
         self._listener = listener
+        self.ticks: Ticks | None = None
 
     def on_event(self, event: Event) -> None:
+        if event.phase == "ready" and self.ticks is not None:
+            self.ticks.reset()  # loading is not timed
         if event.phase in ("start", "load", "warm-up", "running"):
             self._listener.on_event(event)
 
@@ -336,6 +339,7 @@ class _Prober:
         began = time.monotonic()
         job = replace(self._job, settings=settings, profile=False)
         with Ticks() as ticks:
+            self._progress.ticks = ticks
             try:
                 result = measure(job, folder, self._progress)
             except HopelessRun as error:

@@ -82,6 +82,9 @@ class Calm:
     def __exit__(self, *error: object) -> None:
         pass
 
+    def reset(self) -> None:
+        pass
+
     def share(self) -> float:
         return 0.0
 
@@ -247,6 +250,16 @@ def test_a_process_that_ticks_sees_a_standstill() -> None:
         time.sleep(0.3)
         assert 0.2 < ticks.share() < 0.8
     assert process.poll() is not None
+    with Ticks() as ticks:
+        process = ticks._process
+        assert process is not None
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(1)
+        process.send_signal(signal.SIGCONT)
+        time.sleep(0.1)
+        ticks.reset()  # the standstill was before
+        time.sleep(1)
+        assert ticks.share() < 0.4
 
 
 def test_a_rate_far_below_the_warm_up_s_is_a_disturbed_machine(
