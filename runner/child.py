@@ -277,7 +277,8 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     disturbance, conditions = Disturbance(), Conditions()
     timeline: TimelineWriter | None = None
     if measured:
-        what = "first tokens" if tokens is not None else "queries"
+        streamed = settings.scenario in ("SingleStream", "MultiStream")  # whole queries, in turns
+        what = "first tokens" if tokens is not None and not streamed else "queries"
         timeline = TimelineWriter(folder / NAME, settings.scenario, what)
 
     def answering() -> None:
