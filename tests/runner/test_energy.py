@@ -12,7 +12,7 @@ import pytest
 import assay
 import runner.energy
 from runner.energy import UNOFFICIAL, EnergyLog, GpuMeter, read_zones
-from runner.timeline import beside
+from schemas.timeline import beside
 
 
 def zone(folder: Path, place: str, name: str, energy: int = 0, most: int = 10_000_000) -> Path:
