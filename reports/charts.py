@@ -253,7 +253,7 @@ class _Drawing:
             # On the side where there is room.
             late = x > (self.left + self.right) / 2
             side = 'text-anchor="end"' if late else ""
-            at = f'x="{_number(x + (-4 if late else 4))}" y="{_number(self.top + 10)}" {side}'
+            at = f'x="{_number(x + (-4 if late else 4))}" y="{_number(self.bottom - 6)}" {side}'
         self.parts.append(
             f'<path d="{line}" stroke="{BOUND}" stroke-width="1.4" stroke-dasharray="5 3" fill="none"/>'
             f'<text {at} fill="{BOUND}">{_text(bound.label)}</text>'
@@ -343,11 +343,11 @@ def _fill(axes: Any, chart: Chart) -> None:
             transform = axes.get_yaxis_transform()
         else:
             axes.axvline(bound.x, color=BOUND, linestyle="--", linewidth=1.2)
-            place, align = (bound.x or 0.0, 0.97), "left"
+            place, align = (bound.x or 0.0, 0.02), "left"
             transform = axes.get_xaxis_transform()
         axes.text(
             *place, f" {plain(bound.label)} ", transform=transform, color=BOUND, ha=align,
-            va="bottom" if bound.y is not None else "top", fontsize=8,
+            va="bottom", fontsize=8,
         )  # fmt: skip
     for axis, name in ((chart.x, "x"), (chart.y, "y")):
         getattr(axes, f"set_{name}label")(plain(axis.label), fontsize=9)

@@ -19,6 +19,7 @@ _KINDS = {
     "tpot": "Time per output token",
 }
 _WIDE = 20  # percentiles so far apart are drawn on a logarithmic axis
+_FAR = 4  # times the longest latency: a limit above that is stated, not drawn
 _LENGTHS = ((1, "s"), (60, "min"), (3600, "h"))
 
 
@@ -141,13 +142,19 @@ def _latency_over_time(
     limit = bound.limit / 1e9 if bound is not None else None
     heights = [value for points in known.values() for _, value in points]
     scale, unit = _unit(max(heights))
-    shown = [value * scale for value in heights] + ([limit * scale] if limit is not None else [])
+    shown = [value * scale for value in heights]
     what = "time to first token" if timeline.of == "first tokens" else "latency"
+    label = f"{what} ({unit})"
+    if limit is not None and limit > _FAR * max(heights):
+        # Drawn, it would leave nothing to be seen of the latencies.
+        label, limit = f"{what} ({unit}; limit {_number(limit * scale)})", None
+    elif limit is not None:
+        shown.append(limit * scale)
     return [
         Chart(
             title=f"{name}: {what} over time",
             x=x,
-            y=linear(f"{what} ({unit})", shown, figures.number),
+            y=linear(label, shown, figures.number),
             series=tuple(
                 Series(name=label, points=tuple((at, value * scale) for at, value in points))
                 for label, points in known.items()

@@ -90,6 +90,8 @@ def test_how_a_run_went_over_time() -> None:
     assert [b.label for b in latency.bounds] == ["limit 100 ms"]
     assert rate.series[0].points == ((0.5, 200.0), (1.0, 400.0), (1.5, 600.0))
     assert charts_of(samples.result(), SERVER, over_time())[1:] == []
+    _, far, _ = charts_of(samples.result(limits=LIMITED), SERVER, over_time(0.001, 0.002))
+    assert far.bounds == () and far.y.label == "latency (ms; limit 100)" and far.y.high == 4
 
 
 def test_only_a_report_of_one_result_has_the_charts() -> None:
