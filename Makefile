@@ -89,9 +89,11 @@ test-vllm: $(VENV)/.ready
 	ASSAY_VLLM=$$(test ! -e $(VLLM_VENV)/.ready || echo $(CURDIR)/$(VLLM_VENV)/bin/vllm) $(BIN)/python -P -m pytest -rs tests/vllm $(PYTEST_ARGS)
 
 # OFFICIAL=checkout of mlcommons/inference: also Assay's time against the official checker's, cold and warm.
+# BEFORE=checkout of another commit: also against that commit's.
 bench: $(VENV)/.ready
 	$(BIN)/python -m tools.bench.check
 	$(if $(OFFICIAL),$(BIN)/python -m tools.bench.official $(OFFICIAL))
+	$(if $(BEFORE),$(BIN)/python -m tools.bench.between $(BEFORE))
 	$(BIN)/python -m tools.bench.runner
 	$(BIN)/python -m tools.bench.replay
 	$(BIN)/python -m tools.bench.accuracy

@@ -1,4 +1,4 @@
-"""The benchmark against the official checker, with a stand-in for it, and the slope of growth."""
+"""The benchmarks against the official checker (a stand-in for it) and another checkout, and the slope of growth."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Grow
-from tools.bench import check, official
+from tools.bench import between, check, official
 
 DEMO: dict[str, Any] = {"round": "demo", "benchmark": "digits", "category": "datacenter"}
 STAND_IN = """
@@ -46,3 +46,17 @@ def test_checker_that_writes_nothing_is_no_yardstick(tmp_path: Path, grow: Grow)
 def test_slope_is_the_power_of_growth() -> None:
     assert check.slope([(1, 3), (2, 6), (16, 48)]) == pytest.approx(1)
     assert check.slope([(1, 1), (4, 16)]) == pytest.approx(2)
+
+
+def test_reports_of_two_checkouts_are_compared(tmp_path: Path, grow: Grow) -> None:
+    tree = grow(**DEMO).root
+    assert between.differences(between.ROOT, tree, "check") == []
+    (tmp_path / "assay").mkdir()
+    (tmp_path / "assay" / "__init__.py").touch()
+    (tmp_path / "assay" / "__main__.py").write_text("print('{}')")
+    assert between.differences(tmp_path, tree, "check") == [
+        "1 job",
+        "2 jobs",
+        "filling the cache",
+        "from the cache",
+    ]

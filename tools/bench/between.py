@@ -1,8 +1,9 @@
 """``python -m tools.bench.between OTHER [TREE …]``: this working tree's `check` against that of another one.
 
 OTHER is a checkout of another commit. Both run in alternation on each tree (default: every round of
-the corpus) and the least CPU seconds of the whole command are compared, children included: others
-on the machine disturb them less than the clock. ``--same`` compares what they report instead: byte
+the corpus), this one without a cache (cold) and with that of the check before (warm), and the least
+CPU seconds of the whole command are compared, start-up and workers included: others on the machine
+disturb them less than the clock. ``--same`` compares what they report instead: byte
 for byte, by one and by two processes, without a cache, filling one, and from it.
 """
 
@@ -74,13 +75,16 @@ def uncached(source: Path) -> tuple[str, ...]:
     return ("--no-cache",) if (source / "checker" / "cache.py").is_file() else ()
 
 
-def compared(other: Path, tree: Path, repeats: int, jobs: str) -> tuple[float, float]:
-    """The least CPU seconds of the other checkout and of this one."""
-    spent: dict[Path, list[float]] = {other: [], ROOT: []}
-    for _ in range(repeats):
-        for source, times in spent.items():
-            times.append(cpu_seconds(source, tree, "--jobs", jobs, *uncached(source)))
-    return min(spent[other]), min(spent[ROOT])
+def compared(other: Path, tree: Path, repeats: int, jobs: str) -> dict[str, float]:
+    """The least CPU seconds of the other checkout and of this one, without a cache and from it."""
+    spent: dict[str, list[float]] = {"before": [], "cold": [], "warm": []}
+    with tempfile.TemporaryDirectory() as cache:
+        report(ROOT, tree, cache=cache)
+        for _ in range(repeats):
+            spent["before"].append(cpu_seconds(other, tree, "--jobs", jobs, *uncached(other)))
+            spent["cold"].append(cpu_seconds(ROOT, tree, "--jobs", jobs, "--no-cache"))
+            spent["warm"].append(cpu_seconds(ROOT, tree, "--jobs", jobs, cache=cache))
+    return {name: min(times) for name, times in spent.items()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -101,12 +105,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     time.sleep(_SETTLED_S)
     for tree in trees or [unpacked(name) for name in corpus_rounds(rebuilt=True)]:
         if options.same:
-            found = differences(other, tree, options.command)
-            differ = differ or bool(found)
-            print(f"{tree.name}: {', '.join(found) + ' differ' if found else 'the same'}")
+            differing = differences(other, tree, options.command)
+            differ = differ or bool(differing)
+            print(f"{tree.name}: {', '.join(differing) + ' differ' if differing else 'the same'}")
         else:
-            before, now = compared(other, tree, options.repeats, options.jobs)
-            print(f"{tree.name}: {before:.3f} s, now {now:.3f} s, ratio {now / before:.3f}")
+            found = compared(other, tree, options.repeats, options.jobs)
+            before = found["before"]
+            print(
+                f"{tree.name}: {before:.3f} s; "
+                + "; ".join(
+                    f"now {name} {found[name]:.3f} s, ratio {found[name] / before:.2f}"
+                    for name in ("cold", "warm")
+                )
+            )
     return int(differ)
 
 
