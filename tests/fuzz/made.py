@@ -112,6 +112,8 @@ FORMS: dict[str, list[bytes]] = {
     "listing": [
         b"f a/b.txt\nd a/c\nl a/d ../..\nl a/e nowhere\nl a/f f\nl g a\np a/p\nf \xff\xfe\nf .git/x\nl out /etc\n"
         b"u a/b.txt\n" + b"d " + b"x/" * 40 + b"\nf A\nf a/B.TXT\nx a/b.txt\nv a/c\n",
+        b"f r/s/performance/run_1/a\nf r/s/accuracy/b\nl r/s/accuracy/c ../performance/run_1/a\nd r/s/empty\n"
+        b"l r/s/accuracy/d nowhere\nl r/s/again performance\nf r/t/Performance/\xff\nf r/u/TEST01/performance/x\n",
     ],
 }  # fmt: skip
 """Good and bad forms that widen what fuzzing starts from."""

@@ -16,7 +16,16 @@ from typing import Any
 from checker.accuracy.log import read_log
 from checker.accuracy.problem import AccuracyError
 from checker.archive import BadArchive, Limits, opened
-from checker.parse import accuracy_log, documents, endpoints, power, summary, user_conf, verify
+from checker.parse import (
+    accuracy_log,
+    documents,
+    endpoints,
+    power,
+    reading,
+    summary,
+    user_conf,
+    verify,
+)
 from checker.parse.accuracy_txt import read_accuracy
 from checker.parse.detail import DetailLog, add, entry_of
 from checker.parse.detail_file import read_detail
@@ -191,6 +200,13 @@ def _listing(data: bytes) -> None:
                 elif kind in (b"x", b"v"):
                     gone.append(place)
         tree = list_tree(Path(folder), max_depth=20, max_entries=200)
+        large, reading.LARGE = reading.LARGE, 0
+        try:
+            packed = list_tree(Path(folder), max_depth=20, max_entries=200)
+        finally:
+            reading.LARGE = large
+        assert list(packed.all_files()) == list(tree.all_files())
+        assert [f.faults for f in packed.walk()] == [f.faults for f in tree.walk()]
         for place in gone:
             with contextlib.suppress(OSError):
                 place.unlink() if place.is_file() else place.rmdir()

@@ -32,17 +32,28 @@ from schemas.round import Round
 _PLACE = {"path", "line", "lines", "size", "text", "cut", "at"}
 
 
-def plain(value: Any) -> Any:
+_DEPTH = 100
+"""A document may be nested deeper than it can be compared."""
+
+
+def plain(value: Any, depth: int = 0) -> Any:
     """A parser's result as plain values that can be compared."""
+    if depth > _DEPTH:
+        return "…"
+    depth += 1
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [f.name for f in dataclasses.fields(value)]
-        return {n: plain(getattr(value, n)) for n in names if n not in _PLACE and "line" not in n}
+        return {
+            n: plain(getattr(value, n), depth) for n in names if n not in _PLACE and "line" not in n
+        }
     if isinstance(value, msgspec.Struct):
-        return {n: plain(getattr(value, n)) for n in value.__struct_fields__ if n not in _PLACE}
+        return {
+            n: plain(getattr(value, n), depth) for n in value.__struct_fields__ if n not in _PLACE
+        }
     if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
+        return {str(k): plain(v, depth) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
+        return [plain(v, depth) for v in value]
     return repr(value)
 
 
