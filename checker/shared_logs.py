@@ -14,7 +14,8 @@ from schemas.report import Subject
 class Fingerprint(msgspec.Struct, frozen=True):
     """What distinguishes one performance run's log from every other: size, date, process, latencies, counts.
 
-    doubts: ids of rules that found an error in the log where it is.
+    doubts: ids of rules that found an error in the log where it is, or other logs of its result to
+    contradict it.
     """
 
     path: str

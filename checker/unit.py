@@ -15,7 +15,7 @@ import msgspec
 from checker import metrics
 from checker.audit.copies import CopiedRuns
 from checker.audit.traces import ResultTrace, RunTrace, Traces
-from checker.audit.tracing import note_contradictions, traces_of
+from checker.audit.tracing import BETWEEN_RUNS, note_contradictions, traces_of
 from checker.causes import Link, linked
 from checker.clean import clean
 from checker.discover import ResultPlan
@@ -237,7 +237,11 @@ def _judge_result(result: Result, judge: Judge) -> Outcome:
 
 
 def _doubted(log: Fingerprint, findings: list[Finding]) -> Fingerprint:
-    doubts = {f.rule for f in findings if f.severity == "error" and f.path == log.path}
+    doubts = {
+        f.rule
+        for f in findings
+        if f.severity == "error" and (f.path == log.path or f.rule in BETWEEN_RUNS)
+    }
     return msgspec.structs.replace(log, doubts=tuple(sorted(doubts))) if doubts else log
 
 

@@ -58,7 +58,7 @@ def traces_of(result: Result) -> Traces:
     return found
 
 
-_BETWEEN_RUNS = {"C121", "C122", "R138", "R139", "R140", "W108", "W120", "W124"}
+BETWEEN_RUNS = {"C121", "C122", "R138", "R139", "R140", "W108", "W120", "W124"}
 """Rules that hold a result's performance run against its tests, its accuracy run or its meter."""
 
 
@@ -68,7 +68,7 @@ def note_contradictions(traces: Traces, findings: Sequence[Finding]) -> None:
     for finding in findings:
         if finding.severity == "error":
             errors[finding.path].add(finding.rule)
-    beside = {f.rule for f in findings if f.severity == "error" and f.rule in _BETWEEN_RUNS}
+    beside = {f.rule for f in findings if f.severity == "error" and f.rule in BETWEEN_RUNS}
     for run in traces.runs:
         run.contradictions = tuple(sorted(errors.get(run.path, ())))
         if run.kind == "performance":

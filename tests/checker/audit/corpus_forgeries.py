@@ -226,10 +226,11 @@ CASES: list[Case] = [
 
 
 def all_cases() -> list[Case]:
-    """These and the careful ones."""
+    """These, the careful ones and those of further kinds."""
     from tests.checker.audit.careful_forgeries import CASES as CAREFUL
+    from tests.checker.audit.further_forgeries import CASES as FURTHER
 
-    return [*CASES, *CAREFUL]
+    return [*CASES, *CAREFUL, *FURTHER]
 
 
 def table() -> str:

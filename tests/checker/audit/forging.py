@@ -231,7 +231,6 @@ def judged(cases: list[Case]) -> list[Verdict]:
             severity = min((f[1] for f in new), key=ranks.index, default="nothing")
             rules = sorted({f[0] for f in new if f[1] == severity})
             errors = [f for f in report.findings if f.severity == "error" and _key(f) not in known]
-            # P149 names both systems: a check does not know which of them ran.
-            blamed = sorted({key for f in errors if f.rule != "P149" for key in f.invalidates})
+            blamed = sorted({key for f in errors for key in f.invalidates})
             found.append(Verdict(title, severity, rules, blamed, result))
     return found

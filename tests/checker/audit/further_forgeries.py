@@ -19,6 +19,7 @@ from tests.checker.audit.careful_forgeries import (
     clock,
     dropped,
     meter,
+    moved_in,
     other_process,
     setting,
     tested,
@@ -174,6 +175,68 @@ def _typed(copy: Copy) -> None:
     )
 
 
+def _line_of(log: str, key: str) -> Edit:
+    """One record of another log in the place of this one's, under this one's process."""
+
+    def edit(copy: Copy) -> None:
+        lines = _records(copy.detail)
+        theirs = next(one for one in _records(copy.base / log / DETAIL) if _key(one) == key)
+        at = next(n for n, one in enumerate(lines) if _key(one) == key)
+        lines[at] = _one_pid(copy, [lines[0], theirs])[1]
+        _write(copy.detail, lines)
+
+    return edit
+
+
+def _second_record(copy: Copy) -> None:
+    """A better figure written behind the real one."""
+    lines = _records(copy.detail)
+    rate = next(one for one in lines if _key(one) == "result_samples_per_second")
+    value = copy.number("result_samples_per_second") * 1.3
+    lines.append(re.sub(r'("value": )[\d.]+', rf"\g<1>{value:.6g}", rate))
+    _write(copy.detail, lines)
+    copy.retell("Samples per second", 1.3)
+
+
+def _valid_again(copy: Copy) -> None:
+    """A run over its limit, called valid."""
+    limit = copy.number("requested_server_tpot_latency")
+    copy.set("result_time_per_output_token_99.00_percentile_ns", round(limit * 1.07))
+    copy.set("result_time_per_output_token_99.90_percentile_ns", round(limit * 1.13))
+
+
+def _fewer_tokens(copy: Copy) -> None:
+    """TEST06 states fewer tokens than its answers hold."""
+    path = copy.tests / "TEST06" / "accuracy" / ANSWERS
+    data = path.read_text("utf-8")
+    changed = re.sub(r'("token_count" : )(\d+)', lambda m: f"{m[1]}{int(m[2]) // 2}", data)
+    assert changed != data
+    path.write_text(changed, "utf-8")
+
+
+def _decimated(copy: Copy) -> None:
+    """Every reading over the mean taken out."""
+    path = copy.detail.parent / "spl.txt"
+    lines = [one for one in path.read_text().splitlines() if "Watts" in one]
+    watts = [float(re.findall(r"Watts,([\d.]+)", one)[0]) for one in lines]
+    mean = sum(watts) / len(watts)
+    path.write_text(
+        "\n".join(one for one, value in zip(lines, watts, strict=True) if value < mean) + "\n"
+    )
+
+
+def _redated_accuracy(copy: Copy) -> None:
+    """The whole accuracy run of another system, under another date and process."""
+    source = copy.base / "results" / U1 / "offline" / "accuracy"
+    for path in source.iterdir():
+        shutil.copyfile(path, copy.result / "accuracy" / path.name)
+    log = copy.result / "accuracy" / DETAIL
+    text = re.sub(r'("(?:pid|tid)": )\d+', r"\g<1>4242", log.read_text("utf-8"))
+    log.write_text(
+        re.sub(r'("key": "test_datetime", "value": ")[^"]+', r"\g<1>2024-07-24T03:04:05Z", text)
+    )
+
+
 def _no_overlatency(copy: Copy) -> None:
     """The queries over the limit gone: their count, the early stopping's and the longest latency."""
     over = copy.number("result_overlatency_query_count")
@@ -197,7 +260,21 @@ CASES: list[Case] = [
                                    copy.tests / "TEST01/performance/run_1" / DETAIL))),
     ("submitted run made of TEST04's", SLIM, f"{EDGE}/offline",
      taken("performance/run_1", f"compliance/{EDGE}/offline/TEST04/performance/run_1")),
+    ("spliced: one line of another system's log", SLIM, f"{EDGE}/multistream",
+     _line_of(f"results/{U1}/multistream/performance/run_1", "result_99.90_percentile_latency_ns")),
+    ("spliced: one line of the accuracy run", B300, f"{LLM}/Server",
+     _line_of(f"results/{LLM}/Server/accuracy", "effective_min_query_count")),
+    ("a second, better record", SLIM, f"{EDGE}/offline", _second_record),
+    ("accuracy run of another system, redated", SLIM, f"{EDGE}/offline", _redated_accuracy),
+    ("TEST04 and TEST05 exchanged", SLIM, f"{EDGE}/offline",
+     both(moved_in("SPARE", f"{EDGE}/offline/TEST04"), moved_in("TEST04", f"{EDGE}/offline/TEST05"),
+          moved_in("TEST05", f"{EDGE}/offline/SPARE"),
+          lambda copy: shutil.rmtree(copy.tests / "SPARE"))),
+    ("SUT of another name", SLIM, f"{EDGE}/offline", stated("sut_name", "OTHER_SERVER")),
+    ("results of another checkout", SLIM, f"{EDGE}/offline",
+     lambda copy: copy.replace(copy.detail, r'("key": "result_[^\n]*"file": ")[^"]*/loadgen/', r"\g<1>/home/me/loadgen/")),
     # --- figures ----------------------------------------------------------------------------------
+    ("over the limit, yet valid", B300, f"{LLM}/Server", _valid_again),
     ("summary alone: doubled rate", SLIM, f"{EDGE}/offline",
      lambda copy: copy.retell("Samples per second", 2)),
     ("summary alone: latency", SLIM, f"{EDGE}/singlestream",
@@ -243,6 +320,7 @@ CASES: list[Case] = [
      text("accuracy/accuracy.txt", r"accuracy=[\d.]+%, good=\d+", "accuracy=77.000%, good=38500")),
     ("accuracy: all scores a little", B300, f"{LLM}/Offline",
      lambda copy: copy.replace(copy.result / "accuracy/accuracy.txt", r"('rouge\w+': )(\d+)\.", r"\g<1>\g<2>9.")),
+    ("TEST06: fewer tokens stated", B300, f"{LLM}/Server", _fewer_tokens),
     ("TEST06 cut to half its samples", B300, f"{LLM}/Server",
      answers(lambda records: [*records[:50], records[-2].rstrip(","), records[-1]], "TEST06", "accuracy")),
     ("TEST01: both scores raised", SLIM, f"{EDGE}/offline",
@@ -263,6 +341,7 @@ CASES: list[Case] = [
     # --- power ------------------------------------------------------------------------------------
     ("power: the same reading throughout", DC, f"{RACK}/offline", _plain_watts),
     ("power: ten readings repeated", DC, f"{RACK}/offline", _repeated_watts),
+    ("power: readings over the mean removed", DC, f"{RACK}/offline", _decimated),
     ("power: meter's clock moved", DC, f"{RACK}/offline", _shifted_meter),
     ("power: session of another result", DC, f"{RACK}/offline",
      both(taken("performance/power", f"results/{RACK}/server/performance/power"),
