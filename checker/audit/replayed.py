@@ -147,7 +147,7 @@ def sets_outcome(replay: Replay) -> Outcome:
     return _kept(key, lambda: check_loaded_set(facts, replay.sets))
 
 
-_EXACT = 1 << 20
+_EXACT = 1 << 18
 """Queries up to which every waiting time is cut to whole nanoseconds before they are added."""
 
 

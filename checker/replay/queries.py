@@ -224,17 +224,29 @@ def _offline_samples(
 
 def _after_setup(facts: RunFacts, loaded: LoadedSet, library: Library) -> Stream:
     """The sample generator after the orders that LoadGen always draws, wanted or not."""
-    stream = Stream(facts.sample_index_seed)
     stride = facts.samples_per_query if facts.scenario == "MultiStream" else 1
     drawn = len(range(0, loaded.distinct, stride))
-    if facts.accuracy:
-        skip_shuffle(drawn, stream, library)
-    skip_shuffle(drawn, stream, library)
+    sizes = [drawn, drawn] if facts.accuracy else [drawn]
+    size = loaded.samples.size
+    rounds = 0
     if facts.generation is not Generation.V1:
-        size = loaded.samples.size
-        for _ in range(-(-_least_queries(facts, loaded) // size)):
-            skip_shuffle(size, stream, library)
+        rounds = -(-_least_queries(facts, loaded) // size)
+    stream = Stream(facts.sample_index_seed)
+    stream.skip(_drawn_before(stream.seed, tuple(sizes), size, rounds, library))
     return stream
+
+
+@lru_cache(maxsize=256)
+def _drawn_before(
+    seed: int, sizes: tuple[int, ...], size: int, rounds: int, library: Library
+) -> int:
+    """The outputs that shuffles of ``sizes``, then ``rounds`` of ``size``, take."""
+    stream = Stream(seed)
+    for one in sizes:
+        skip_shuffle(one, stream, library)
+    for _ in range(rounds):
+        skip_shuffle(size, stream, library)
+    return stream.place
 
 
 def _starts(

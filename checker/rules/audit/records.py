@@ -19,6 +19,8 @@ _LINE = operator.attrgetter("line")
 
 
 def _in_order(detail: DetailLog) -> list[Entry]:
+    if all(len(found) == 1 for found in detail.entries.values()):
+        return [found[0] for found in detail.entries.values()]
     return sorted((e for found in detail.entries.values() for e in found), key=_LINE)
 
 
