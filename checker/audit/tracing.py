@@ -137,7 +137,6 @@ def _run_trace(result: Result, kind: str, run: Run, detail: DetailLog) -> RunTra
                 keys.LOADGEN_BUILD_DATE,
                 keys.LOADGEN_COMMIT_DATE,
                 "loadgen_file_sha1",
-                "sut_name",
                 keys.EQUAL_ISSUE,
             )
             if (line := detail.line(k))

@@ -435,42 +435,6 @@ def one_build(run: RunTrace, round: Round, field: Field) -> Problems:
         )
 
 
-@rule("R322", WARNING)
-def sut_of_one_result(run: RunTrace, round: Round, field: Field) -> Problems:
-    """A test's run names the system under test as the performance run does.
-
-    One finding for a system and a test. The tests of 248 of 250 results of v1.0 to v6.0 do; the others
-    are of one network system. P159 judges accuracy runs.
-
-    Why: the name is a text in the program; another one means another program.
-    Fix: make all runs of a result with one program.
-    Source: LoadGen: sut_name.
-    """
-    if not run.kind.startswith("TEST") or run.sut is None or run.text_format:
-        raise NotJudged
-
-    def other_sut(one: RunTrace) -> bool:
-        main = _submitted(field, one)
-        return main is not None and None not in (one.sut, main.sut) and one.sut != main.sut
-
-    runs = field.first_of(run, "SUT", other_sut)
-    main = _submitted(field, run)
-    if runs and main is not None:
-        yield Problem(
-            f"found sut_name {shown(run.sut)}{_also(runs)}; expected {shown(main.sut)}, as in the performance run",
-            path=run.path,
-            line=run.lines.get("sut_name"),
-            found=run.sut,
-            required=main.sut,
-            evidence=evidence(
-                "one sut_name in the runs of a result",
-                "moderate",
-                {"this run": run.sut, "performance run": main.sut, "performance log": main.path},
-            ),
-            **_together(runs),
-        )
-
-
 _SOMETIMES = {
     "result_invalid_reason",
     "result_inferred_tokens_per_second",

@@ -61,11 +61,6 @@ def _record(scenario: str, key: str, name: str, value: Any) -> Callable[[GoodTre
     return change
 
 
-def _other_sut(tree: GoodTree) -> None:
-    place = tree.root / tree.result("Offline").path / "TEST01/performance/run_1" / DETAIL
-    tree.set_log(place, "sut_name", "Another SUT")
-
-
 def _typed(tree: GoodTree) -> None:
     place = tree.result("Server").detail
     for number, name in enumerate(("97.00", "99.00", "99.90"), 2):
@@ -436,7 +431,6 @@ BREAKS: dict[str, list[Change]] = {
             f"Offline/accuracy/{DETAIL}", REAL, severity="note",
         )
     ],
-    "R322": [Change(_other_sut, f"Offline/TEST01/performance/run_1/{DETAIL}", REAL)],
     "R311": [Change(_scale("Offline", "result_tokens_per_second", 0.01), "Server/detail", _LLM_OFFLINE)],
     "R312": [
         Change(
