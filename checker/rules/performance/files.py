@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from checker import loadgen_keys as keys
@@ -245,10 +246,15 @@ def _printed(run: Run, detail: DetailLog) -> Iterator[str]:
                     yield key
 
 
+_VERSION = re.compile(r"(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?")
+_FIRST_COUNT = (5, 0, 21)
+"""The oldest LoadGen of whose published logs all state the number of errors; none of 5.0.15 does."""
+
+
 def _counts_errors(version: str | None) -> bool:
-    """Whether LoadGen logs the number of errors, as it does from 5.0 on."""
-    number = (version or "").split(".")[0]
-    return number.isdecimal() and int(number) >= 5
+    """Whether LoadGen logs the number of errors."""
+    found = _VERSION.match(version or "")
+    return found is not None and tuple(int(part or 0) for part in found.groups()) >= _FIRST_COUNT
 
 
 @rule("P165", WARNING)
@@ -264,7 +270,7 @@ def detail_log_whole(
     Why: a log that ends earlier is truncated, and LoadGen's errors may be what is missing.
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen loadgen.cc and results.cc: power_begin and power_end of every run, then percentiles
-        up to the 99.9th; num_errors from 5.0 on.
+        up to the 99.9th; num_errors from 5.0.21 on.
     """
     wanted = [keys.POWER_BEGIN, keys.POWER_END]
     if mode == "PerformanceOnly" and detail.format != "text":
