@@ -534,7 +534,7 @@ def printable(name: str) -> str:
 
 _NAME = operator.attrgetter("name")
 
-LARGE = 200_000
+LARGE = 100_000
 """After so many entries of a tree the folders of further results are packed."""
 
 _RUNS = frozenset({"performance", "accuracy"})

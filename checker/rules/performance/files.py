@@ -169,7 +169,7 @@ def summary_whole(
     summary: SummaryLog,
     detail: DetailLog | None = None,
 ) -> Problems:
-    """The summary log is complete: every value once, and LoadGen's count of errors at its end.
+    """The summary log is complete: every value once, and LoadGen's counts of warnings and errors at its end.
 
     Why: a summary that ends earlier is truncated, and LoadGen's errors may be what is missing.
     Fix: use the summary log as LoadGen wrote it.
@@ -195,6 +195,13 @@ def summary_whole(
             yield Problem(
                 text, path=run.summary_path, required=missing[:50], case="lines", count=len(missing)
             )
+    if summary.warnings is None:
+        yield Problem(
+            "found no count of warnings; expected the line that LoadGen writes before its count of errors",
+            path=run.summary_path,
+            required="No warnings encountered during test.",
+            case="lines",
+        )
     for key, first, again, line in summary.repeated[:1]:
         yield Problem(
             f"found {key} twice, as {shown(first)} and as {shown(again)}; expected one value",

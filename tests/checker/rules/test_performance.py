@@ -641,6 +641,7 @@ BREAKS: dict[str, list[Break]] = {
         Break(_summary_without("Mean latency"), [("P147", "Offline/summary")], PLAIN),
         Break(_summary_without("Test Parameters"), [("P147", "Offline/summary")], PLAIN),
         Break(_summary_without("Mean latency"), [("P147", "Offline/summary")], TEXT),
+        Break(_summary_without("No warnings"), [("P147", "Offline/summary")], PLAIN),
         Break(_label_twice, [("P147", "Offline/summary")], PLAIN),
     ],
     "P165": [
