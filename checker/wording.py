@@ -89,8 +89,14 @@ def plural(noun: str, count: float) -> str:
     return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"
 
 
-def shown(value: Any) -> str:
-    """Any value of a file as a reader writes it: numbers formatted, text quoted, lists joined."""
+_DEEPEST = 4
+
+
+def shown(value: Any, depth: int = 0) -> str:
+    """Any value of a file as a reader writes it: numbers formatted, text quoted, lists joined.
+
+    A list inside four others is only named: a log may nest a thousand.
+    """
     if value is None:
         return "absent"
     if isinstance(value, bool):
@@ -103,8 +109,10 @@ def shown(value: Any) -> str:
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, Iterable):
+        if depth > _DEEPEST:
+            return "a list"
         items = list(value)
-        return listed([shown(item) for item in items]) if items else "an empty list"
+        return listed([shown(item, depth + 1) for item in items]) if items else "an empty list"
     return str(value)[:_LONGEST_TEXT]
 
 

@@ -53,3 +53,11 @@ def test_other_values() -> None:
     assert shown([]) == "an empty list"
     assert listed(["a", "b", "c"]) == "a, b and c"
     assert listed([str(n) for n in range(9)]) == "0, 1, 2, 3, 4 and 4 more"
+
+
+def test_a_value_nested_a_thousand_times_is_named() -> None:
+    nested: list[object] = []
+    for _ in range(1000):
+        nested = [nested]
+    assert shown(nested) == "a list"
+    assert shown([[1, 2], [3]]) == "1 and 2 and 3"
