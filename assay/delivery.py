@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.arguments import names
+from assay.signals import held
 from assay.status import Usage
 from assay.terminal import say, standard_output, write_to
 
@@ -205,10 +206,13 @@ def _deliver_split(
 
 
 def saved(path: Path) -> Report:
-    from schemas.report import decode
+    with held():
+        from schemas.report import decode
 
     try:
-        return decode(path.read_bytes())
+        content = path.read_bytes()
+        with held():
+            return decode(content)
     except OSError as error:
         raise Usage(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 _PATIENCE_S = 5.0
+_AGAIN_S = 0.01
 
 
 class Stopped(KeyboardInterrupt):
@@ -28,10 +29,13 @@ _held: list[int] | None = None
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Within it a signal that `stopping` answers waits for the end: for imports, whose native code
-    (msgspec's decoders) does not survive an exception in the middle."""
+    """Within it a signal that `stopping` answers waits for the end: for the making of msgspec's
+    decoders, whose native code does not survive an exception in the middle. May be nested."""
     global _held
-    _held = [] if _held is None else _held
+    if _held is not None:
+        yield
+        return
+    _held = []
     try:
         yield
     finally:
@@ -51,10 +55,18 @@ def stopping() -> Iterator[None]:
         yield
         return
     first: list[float] = []
+    late: list[tuple[threading.Timer, int]] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
         if _held is not None and len(_held) < 1:
             _held.append(number)
+            return
+        if not first and _importing(frame):
+            # Native modules make decoders while they are imported: the signal comes again.
+            again = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number))
+            again.daemon = True
+            late[:] = [(again, number)]
+            again.start()
             return
         if not first:
             first.append(time.monotonic())
@@ -69,9 +81,21 @@ def stopping() -> Iterator[None]:
             before[number] = signal.signal(number, stop)
     try:
         yield
+        if late and not first:
+            again, number = late[0]
+            again.cancel()
+            raise Stopped(number)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _end(number: int) -> NoReturn:

@@ -142,3 +142,33 @@ def test_output_through_a_link_and_into_a_device(grow: Grow, tmp_path: Path) -> 
     assert link.is_symlink() and place.read_bytes().startswith(b"{")
     assert main([*arguments, str(link)]) == 0 and link.is_symlink()
     assert main([*arguments, os.devnull]) == 0 and Path(os.devnull).is_char_device()
+
+
+def test_a_signal_waits_for_an_import(tmp_path: Path) -> None:
+    """Native modules do not survive an exception while they are imported."""
+    (tmp_path / "signalled.py").write_text(
+        "import os, signal, time\n"
+        "os.kill(os.getpid(), signal.SIGTERM)\n"
+        "for _ in range(50):\n"
+        "    time.sleep(0.001)\n"
+        "whole = True\n"
+    )
+    script = (
+        "import sys, time\n"
+        "from assay.signals import Stopped, stopping\n"
+        "try:\n"
+        "    with stopping():\n"
+        "        import signalled\n"
+        "        time.sleep(60)\n"
+        "except Stopped as stop:\n"
+        "    print(stop.number, sys.modules['signalled'].whole)\n"
+    )
+    path = os.pathsep.join([str(ROOT), str(tmp_path)])
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+        timeout=50,
+    )
+    assert (done.stdout, done.stderr) == (f"{int(signal.SIGTERM)} True\n", "")
