@@ -5,7 +5,7 @@ Every class has ``path`` (where it is, relative to the tree), ``division`` and `
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -82,17 +82,22 @@ class Submitter(msgspec.Struct):
         return Subject(self.division, self.name)
 
     @property
-    def entries(self) -> list[tuple[str, str, File | Folder]]:
-        """(path, name, entry) of everything below the folder, walked once for a dozen rules."""
-        if self.walked is None:
-            self.walked = [
-                (entry.path, name, entry)
-                for here in self.folder.walk()
-                for part in (here.folders, here.files)
-                for name, entry in part.items()
-                if entry.path
-            ]
+    def entries(self) -> Iterable[tuple[str, str, File | Folder]]:
+        """(path, name, entry) of everything below the folder. Walked once for a dozen rules, but each
+        time where folders are packed: a list of all their entries would undo that."""
+        if self.walked is not None:
+            return self.walked
+        if self.folder.holds_packed:
+            return self._entries()
+        self.walked = list(self._entries())
         return self.walked
+
+    def _entries(self) -> Iterator[tuple[str, str, File | Folder]]:
+        for here in self.folder.walk():
+            for part in (here.folders, here.files):
+                for name, entry in part.items():
+                    if entry.path:
+                        yield entry.path, name, entry
 
     @property
     def results(self) -> tuple[str, ...]:

@@ -61,6 +61,7 @@ FIXES: Final[dict[str, str]] = {
     "S125": "the folder is removed",
     "S126": "the file is taken out, unless it is a log",
     "S127": "the link is taken out",
+    "S137": "the folder is renamed, or the logs are moved to run_1",
     "X003": "where a division's folder has another name, or is inside another",
 }
 """Rules whose findings can be fixed mechanically, with when or how."""
@@ -195,6 +196,8 @@ def _remove_empty(tree: Path, path: str | None) -> None:
     while here != tree:
         try:
             here.rmdir()
+        except FileNotFoundError:
+            pass  # ended between the making of a folder and that of the next one in it
         except OSError:
             return
         here = here.parent

@@ -125,6 +125,17 @@ class Folder:
         """Whether its content is unpacked each time."""
         return self._packed is not None
 
+    @property
+    def holds_packed(self) -> bool:
+        """Whether it or a folder below is packed."""
+        stack = [self]
+        while stack:
+            here = stack.pop()
+            if here.is_packed:
+                return True
+            stack.extend(here._folders.values())
+        return False
+
     def sort(self) -> None:
         """Put its files and folders in the order of their names."""
         self._files = dict(sorted(self._files.items()))

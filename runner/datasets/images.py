@@ -260,7 +260,7 @@ def decode(content: bytes, path: Path) -> NDArray[np.uint8]:
             return np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise DatasetError(
-            f"{path}: found {len(content)} bytes that are not a picture Pillow can read ({error}); "
+            f"{path}: found {len(content)} bytes that are not a picture Pillow can read; "
             "copy the file again from the data set."
         ) from error
 

@@ -301,7 +301,7 @@ def test_absent_files_are_named_with_their_source(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"000000000140\.jpg: found no such picture.*val2017"):
         dataset.load([0, 1])
     (tmp_path / "val2017" / "000000000140.jpg").write_bytes(b"no picture")
-    with pytest.raises(DatasetError, match="are no picture"):
+    with pytest.raises(DatasetError, match="10 bytes that are not a picture"):
         dataset.load([0, 1])
 
 
