@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from runner.errors import OutputError
+
+_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
 @contextmanager
@@ -21,20 +24,35 @@ def locked(out: Path) -> Iterator[None]:
         OutputError: another run holds it, or the file cannot be made.
     """
     path = out.with_name(out.name + ".lock")
+    # A signal waits until the file has an owner who removes it.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = _taken(path)
-    except OSError as error:
-        raise OutputError(
-            f"{out}: cannot be written ({error.strerror or error}); choose a folder whose parent is "
-            "writable."
-        ) from error
-    try:
-        yield
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = _taken(path)
+        except OSError as error:
+            raise OutputError(
+                f"{out}: cannot be written ({error.strerror or error}); choose a folder whose parent is "
+                "writable."
+            ) from error
+        try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            yield
+        finally:
+            try:
+                _release(path, descriptor)
+            except KeyboardInterrupt:
+                _release(path, descriptor)
+                raise
     finally:
-        # Removed while it is held: who waits for this file finds that it is gone, and makes another.
-        with contextlib.suppress(OSError):
-            path.unlink()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _release(path: Path, descriptor: int) -> None:
+    # Removed while it is held: who waits for this file finds that it is gone, and makes another.
+    with contextlib.suppress(OSError):
+        path.unlink()
+    with contextlib.suppress(OSError):
         os.close(descriptor)
 
 
