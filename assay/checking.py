@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.arguments import DIVISIONS, names, positive, size
 from assay.delivery import add_output_options
+from assay.signals import held
 from assay.status import Usage
 from assay.terminal import say
 
@@ -117,6 +119,9 @@ def checked(
     # A check makes few cycles and frees those itself: looking for others costs 7% of its time.
     # A library must not decide that for a program; a command may.
     gc.disable()
+    with held():
+        # Its first call tries the folder with a file, which a signal in the middle would leave there.
+        tempfile.gettempdir()
     import assay
     from checker.archive import BadArchive
     from checker.cache import Cache, cache_folder
