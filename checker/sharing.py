@@ -7,6 +7,7 @@ results have a fifth of that to tell apart.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from msgspec.msgpack import encode
@@ -15,10 +16,19 @@ from msgspec.structs import replace
 from checker.audit.traces import Traces
 from checker.shared_logs import Fingerprint
 from checker.unit import Outcome
-from schemas.report import Finding, Result, RunFacts
+from schemas.report import Finding, Result
 
 _MOST = 50_000
 """How many parts are remembered: where all differ, remembering them is of no use."""
+
+_SAME_IN_ROW = (
+    "division", "submitter", "system", "benchmark", "directory", "scenario", "category",
+    "weight_data_types",
+)  # fmt: skip
+_EQUAL_IN_ROW = ("rules_not_applied", "system_description", "limits", "accuracy")
+_SAME_IN_RUN = ("kind", "loadgen_version", "scenario", "mode", "validity")
+_EQUAL_IN_RUN = ("latency_ns", "ttft_ns", "tpot_ns", "settings")
+_SAME_IN_FINDING = ("rule", "name", "severity", "subject", "pointer", "fix")
 
 _T = TypeVar("_T")
 
@@ -60,53 +70,23 @@ class Sharing:
         except (TypeError, ValueError, OverflowError):
             return value
 
-    def _row(self, row: Result, key: str) -> Result:
-        same = self._same
-        return replace(
-            row,
-            division=same(row.division),
-            submitter=same(row.submitter),
-            system=same(row.system),
-            benchmark=same(row.benchmark),
-            directory=same(row.directory),
-            scenario=same(row.scenario),
-            category=same(row.category),
-            rules_not_applied=self.equal(row.rules_not_applied),
-            system_description=self.equal(row.system_description),
-            weight_data_types=same(row.weight_data_types),
-            limits=self.equal(row.limits),
-            accuracy=self.equal(row.accuracy),
-            runs=[self._run(run) for run in row.runs],
-            key=key,
-        )
+    def _alike(self, value: _T, same: Iterable[str], equal: Iterable[str], **other: Any) -> _T:
+        """A copy whose named fields are shared; ``other`` replaces fields as they are."""
+        fields = {name: self._same(getattr(value, name)) for name in same}
+        fields |= {name: self.equal(getattr(value, name)) for name in equal}
+        return replace(value, **fields, **other)  # type: ignore[type-var]
 
-    def _run(self, run: RunFacts) -> RunFacts:
-        same, equal = self._same, self.equal
-        return replace(
-            run,
-            kind=same(run.kind),
-            loadgen_version=same(run.loadgen_version),
-            scenario=same(run.scenario),
-            mode=same(run.mode),
-            validity=same(run.validity),
-            latency_ns=equal(run.latency_ns),
-            ttft_ns=equal(run.ttft_ns),
-            tpot_ns=equal(run.tpot_ns),
-            settings=equal(run.settings),
-        )
+    def _row(self, row: Result, key: str) -> Result:
+        runs = [self._alike(run, _SAME_IN_RUN, _EQUAL_IN_RUN) for run in row.runs]
+        return self._alike(row, _SAME_IN_ROW, _EQUAL_IN_ROW, runs=runs, key=key)
 
     def _finding(self, finding: Finding, keys: tuple[str, ...]) -> Finding:
-        same = self._same
-        return replace(
+        return self._alike(
             finding,
-            rule=same(finding.rule),
-            name=same(finding.name),
-            severity=same(finding.severity),
-            subject=same(finding.subject),
-            pointer=same(finding.pointer),
-            fix=same(finding.fix),
+            _SAME_IN_FINDING,
+            (),
             results=keys if finding.results == keys else finding.results,
-            invalidates=keys if finding.invalidates == keys else same(finding.invalidates),
+            invalidates=keys if finding.invalidates == keys else self._same(finding.invalidates),
         )
 
     def _print(self, mark: Fingerprint, keys: tuple[str, ...]) -> Fingerprint:

@@ -312,7 +312,7 @@ def _sheets(report: Report) -> list[_Sheet]:
 def _categories(result: Result, round: Round | None) -> list[str]:
     """The categories of a result: its own, else those of its system ("datacenter,edge").
 
-    Of both, those in which the round has the scenario: a Server result is no edge result.
+    Of both, those in which the round has the scenario: an edge sheet has no Server results.
     """
     told = result.category or result.system_description.get("system_type") or ""
     parts = [part.strip().casefold() for part in str(told)[:200].split(",")]

@@ -64,7 +64,7 @@ class Places:
         documentation: the submitter's documentation folder.
         mapping: the file that maps open-division folders to benchmarks; None where the round
             knows no such file.
-        traces: the folder, outside of the tree, for what is no part of a submission.
+        traces: the folder, outside of the tree, for what does not belong in a submission.
     """
 
     home: Path

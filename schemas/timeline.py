@@ -100,6 +100,6 @@ def beside(folder: Path) -> Path | None:
 
 
 def traces_of(tree: Path) -> Path:
-    """Where a tree's runs leave what is no part of a submission."""
+    """Where a tree's runs leave what does not belong in a submission."""
     whole = tree if tree.name else tree.resolve()  # "." has no name of its own
     return whole.parent / f"{whole.name}.traces"

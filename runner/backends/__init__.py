@@ -57,7 +57,7 @@ def preflight(name: str, options: Mapping[str, Any]) -> None:
                 f"found no {', '.join(missing)} in backend {name!r}; expected the methods "
                 f"{', '.join(methods)} (see runner/backends/base.py)."
             )
-        with contextlib.suppress(ValueError):  # of a class of C there is no signature
+        with contextlib.suppress(ValueError):  # a class written in C has no signature
             inspect.signature(made).bind(**options)
         getattr(made, "preflight", lambda _: None)(options)
 

@@ -40,7 +40,7 @@ class Pipeline:
     def profile_into(self) -> Path | None:
         """Where the inner backends write their profiles, if they have any."""
         first = next(iter(self._inner.values()))
-        # Without the attribute this is no backend that profiles.
+        # A backend without the attribute cannot profile.
         return first.profile_into  # type: ignore[attr-defined, no-any-return]
 
     @profile_into.setter

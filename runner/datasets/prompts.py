@@ -63,7 +63,7 @@ class Table(Prompts):
         part, without: which of several files of a folder, by its name.
 
     Attributes:
-        references: texts in the order of the samples; [] where there is no such column.
+        references: texts in the order of the samples; [] without such a column.
         place: the folder that the tokenizer lies in.
 
     Raises:

@@ -68,11 +68,11 @@ def endpoints_statistics(
 def endpoints_tokens_counted(
     result: Result, round: Round, endpoints: Endpoints, summary: Document
 ) -> Problems:
-    """No answer came before it was asked for, and none is without a token.
+    """Times to first token and latencies are above 0, and every answer has a token.
 
     Why: a time of zero or less means that the start, the first token or the end of an answer was not
-    taken, and it passes every limit; an answer without a token is no answer.
-    Fix: repair the client or the server's stream, and run again.
+    recorded, and it passes every limit; an answer without a token is empty.
+    Fix: fix the client or the server's stream, and run again.
     Source: result_summary.json: ttft, tpot, latency and output_sequence_lengths; inference_rules.adoc:
         limits on TTFT and TPOT.
     """
