@@ -170,6 +170,8 @@ def checked(
     ) as error:
         raise Usage(str(error)) from error
     finally:
+        # What the report is made of stays: no later collection need look at it again.
+        gc.freeze()
         gc.enable()
         for note in cache.notes if cache is not None else ():
             say(f"assay: note: {note}")

@@ -31,8 +31,8 @@ class Detected(msgspec.Struct, frozen=True):
 def _detail_logs(listing: Folder) -> list[File]:
     logs = [
         file
-        for file in listing.all_files()
-        if file.name == "mlperf_log_detail.txt" and "TEST" not in file.path
+        for folder in listing.walk()
+        if (file := folder.files.get("mlperf_log_detail.txt")) and "TEST" not in file.path
     ]
     performance = [file for file in logs if "/accuracy/" not in f"/{file.path}"]
     logs = performance or logs
@@ -55,6 +55,10 @@ def detect_round(listing: Folder, above: tuple[str, ...] = ()) -> Detected:
         return Detected(newest, what, sure=False)
 
 
+def _folder_names(listing: Folder, above: tuple[str, ...]) -> set[str]:
+    return {name for here in islice(listing.walk(), 20_000) for name in here.folders}.union(above)
+
+
 def _detect(listing: Folder, above: tuple[str, ...]) -> Detected:
     """By seeds, version or layout.
 
@@ -74,19 +78,20 @@ def _detect(listing: Folder, above: tuple[str, ...]) -> Detected:
         name = by_seeds.get(seeds)  # type: ignore[arg-type]
         if name is not None:
             votes[name] += 1
-    folders = {name for folder in islice(listing.walk(), 20_000) for name in folder.folders}
-    folders.update(above)
     unofficial = [mark for mark in marks if not mark.official]
     if votes:
         name, count = votes.most_common(1)[0]
         voted = next(mark for mark in marks if mark.name == name)
-        for other in (mark.name for mark in unofficial if mark.seeds == voted.seeds):
+        alike = [mark.name for mark in unofficial if mark.seeds == voted.seeds]
+        folders = _folder_names(listing, above) if alike else set()
+        for other in alike:
             own = set(load_round(other).benchmarks) & folders
             if own and not set(load_round(name).benchmarks) & folders:
                 return Detected(
                     other, f"benchmark folder {sorted(own)[0]} and the seeds of its LoadGen logs"
                 )
         return Detected(name, f"seeds of {count} of {len(logs)} LoadGen logs looked at")
+    folders = _folder_names(listing, above)
     rounds = {name: load_round(name) for name in round_names()}
     for other in (mark.name for mark in unofficial):
         own = set(rounds[other].benchmarks) & folders

@@ -145,7 +145,8 @@ def _judged(
     known = _cached(where, folder, options, place, round, rules)
     judge = Judge(rules, round, audit=options.audit)
     wide: list[Wide] = []
-    share = Sharing()
+    # Only of a very large tree are results' folders packed.
+    share = Sharing(any(r.folder.is_packed for r in plan.results))
     outcomes = _outcomes(
         plan,
         known,

@@ -38,14 +38,20 @@ def _digest(value: Any) -> str:
 
 
 class Sharing:
-    """The parts that were seen so far. What is shared is never changed."""
+    """The parts that were seen so far. What is shared is never changed.
 
-    def __init__(self) -> None:
+    worth: whether there are enough results for it to save more than it costs.
+    """
+
+    def __init__(self, worth: bool = True) -> None:
+        self._worth = worth
         self._texts: dict[Any, Any] = {}
         self._values: dict[str, Any] = {}
 
     def outcome(self, outcome: Outcome, key: str) -> Outcome:
         """The outcome with the parts that others have; ``key`` is the result's."""
+        if not self._worth:
+            return outcome
         row = outcome.row
         keys: tuple[str, ...] = (key,)
         return Outcome(

@@ -192,9 +192,12 @@ class Folder:
         """This folder and every folder below it, in the order of their names."""
         stack = [self]
         while stack:
-            here = stack.pop().whole()
+            here = stack.pop()
+            if here._packed is not None:
+                here = here.whole()
             yield here
-            stack.extend(reversed(here.folders.values()))
+            if here._folders:
+                stack.extend(reversed(here._folders.values()))
 
     def all_files(self) -> Iterator[File]:
         """Every file in and below this folder, in the order of their names."""
