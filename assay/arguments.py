@@ -8,6 +8,7 @@ import functools
 import os
 import re
 import sys
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from assay.status import EXIT_USAGE
@@ -39,8 +40,39 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"formatter_class": Help, **options})
 
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """As the library's, but nothing is left over: it would hand what a command does not know to
+        the parser above, which then shows its own usage."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(self._unknown(unknown))
+        return found, []
+
+    def _unknown(self, words: list[str]) -> str:
+        options = [word.partition("=")[0] for word in words if word.startswith("-")]
+        if not options:
+            return f"unrecognized arguments: {' '.join(words)}"
+        from difflib import get_close_matches
+
+        known = list(self._option_string_actions)
+        texts = []
+        for option in dict.fromkeys(options):
+            near = get_close_matches(option.lower().replace("_", "-"), known, 1, 0.75)
+            texts.append(
+                f"{option} is not an option of {self.prog}"
+                + (f"; did you mean {near[0]}?" if near else "")
+            )
+        return "; ".join(texts)
+
     def error(self, message: str) -> NoReturn:
         self.exit(EXIT_USAGE, f"assay: {message}\n{self.format_usage()}")
+
+
+def add_no_progress(parser: argparse.ArgumentParser) -> None:
+    """Every command that shows how far it is can be told not to."""
+    parser.add_argument("--no-progress", action="store_true", help="no progress on standard error")
 
 
 def positive(text: str) -> int:

@@ -7,7 +7,7 @@ import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.arguments import names
+from assay.arguments import add_no_progress, names
 from assay.signals import held
 from assay.status import Usage
 from assay.terminal import say, standard_output, write_to
@@ -63,7 +63,7 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verbose", action="store_true", help="list every location of every finding"
     )
-    parser.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+    add_no_progress(parser)
 
 
 def planned_outputs(options: argparse.Namespace) -> list[tuple[Path | None, str]]:
@@ -100,7 +100,9 @@ def planned_outputs(options: argparse.Namespace) -> list[tuple[Path | None, str]
             raise Usage(str(error)) from error
     for path, _format in pairs:
         if path is not None and not path.absolute().parent.is_dir():
-            raise Usage(f"--output {path}: there is no folder {path.absolute().parent}")
+            raise Usage(
+                f"--output {path}: found no folder {path.absolute().parent}; create it first"
+            )
     _installed(pairs)
     return pairs
 

@@ -80,7 +80,7 @@ def main() -> NoReturn:
     faulthandler.enable()
     channel = Channel(int(sys.argv[1]))
     job = json.loads(sys.stdin.buffer.readline())
-    threading.Thread(target=_follow_parent, name="parent-watch", daemon=True).start()
+    threading.Thread(target=follow_parent, name="parent-watch", daemon=True).start()
     try:
         result = _run(job, channel)
     except BaseException as error:
@@ -90,7 +90,8 @@ def main() -> NoReturn:
     os._exit(0)
 
 
-def _follow_parent() -> None:
+def follow_parent() -> None:
+    """End this process when the parent's has ended: it holds standard input open."""
     while os.read(0, 4096):
         pass
     os._exit(ORPHANED)

@@ -15,11 +15,10 @@ from pathlib import Path
 from checker.compliance import Outcome, verify
 from checker.compliance.audit import settings_of
 from runner import logs
-from runner.benchmarks.base import Benchmark, Score
-from runner.datasets import Dataset
-from runner.errors import RunnerError, SettingsError
+from runner.errors import RunnerError, SettingsError, StalledRun
 from runner.progress import Progress
 from runner.run import ERROR_REASON, Job, Measurement, measure
+from runner.scoring import score
 from schemas import Round
 
 # What LoadGen reads from an audit.config; a test's other settings are its verification's.
@@ -106,9 +105,8 @@ def run_test(
     runs: Path,
     performance: Measurement,
     accuracy: Measurement,
-    benchmark: Benchmark,
-    dataset: Dataset,
     progress: Progress,
+    grader: str | None = None,
 ) -> ComplianceRun:
     """Run one test and verify it against the result's own runs.
 
@@ -116,7 +114,7 @@ def run_test(
         job: the performance run's; the test runs with the user.conf that was run there.
         runs: the result's folder of runs; the test's own lies there too.
         performance: lies in `runs/performance`; accuracy: in `runs/accuracy`, its log whole.
-        dataset: what the test's answers are scored against.
+        grader: the command that grades code.
 
     Raises:
         RunnerError: the run failed.
@@ -134,21 +132,20 @@ def run_test(
         audit_conf=str(config),
         least_duration_ms=0,
     )
+    job = replace(job, settings=settings, use=test)
     try:
-        run = measure(replace(job, settings=settings, use=test), folder, progress)
+        run = measure(job, folder, progress)
     finally:
         config.unlink(missing_ok=True)
     texts: dict[str, str] = {}
     sampled = "accuracy_log_sampling_target" in settings_of(round, test, task, scenario)
     value: float | None = None
     if sampled:
-        text, value = _scored(benchmark, folder / logs.ACCURACY, dataset)
+        text, value = _scored(job, folder / logs.ACCURACY, grader)
         texts["accuracy/accuracy.txt"] = text
     outcome = verify(test, runs, folder, round, task, scenario, score=value)
     if test == "TEST01" and outcome.answers is not None and outcome.answers.passed is False:
-        outcome = _fall_back(
-            outcome, round, task, scenario, accuracy.folder, folder, benchmark, dataset, texts
-        )
+        outcome = _fall_back(outcome, round, task, accuracy.folder, folder, job, grader, texts)
     texts.update(outcome.files)
     failures = list(outcome.failures)
     # A test that sets min_duration 0 is too short for early stopping: of its run only errors count.
@@ -176,11 +173,10 @@ def _fall_back(
     outcome: Outcome,
     round: Round,
     task: str,
-    scenario: str,
     accuracy: Path,
     folder: Path,
-    benchmark: Benchmark,
-    dataset: Dataset,
+    job: Job,
+    grader: str | None,
     texts: dict[str, str],
 ) -> Outcome:
     """Answers differ bit by bit: then their accuracies decide, over the same samples."""
@@ -191,7 +187,7 @@ def _fall_back(
     part = folder / "baseline.json"
     part.write_text(json.dumps([e for e in everything if e["qsl_idx"] in wanted]))
     written = {
-        "accuracy/baseline_accuracy.txt": _scored(benchmark, part, dataset)[0],
+        "accuracy/baseline_accuracy.txt": _scored(job, part, grader)[0],
         "accuracy/compliance_accuracy.txt": texts["accuracy/accuracy.txt"],
     }
     part.unlink()
@@ -199,18 +195,20 @@ def _fall_back(
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     texts.update(written)
-    again = verify("TEST01", accuracy.parent, folder, round, task, scenario)
+    again = verify("TEST01", accuracy.parent, folder, round, task, job.settings.result)
     shutil.rmtree(folder / "accuracy", ignore_errors=True)
     return again
 
 
-def _scored(benchmark: Benchmark, log: Path, dataset: Dataset) -> tuple[str, float | None]:
+def _scored(job: Job, log: Path, grader: str | None) -> tuple[str, float | None]:
     """The text of accuracy.txt, and the score where there is one."""
     try:
-        score: Score = benchmark.score(log, dataset)
+        found = score(job, log, grader)
+    except StalledRun:
+        raise
     except RunnerError as error:
         return f"not computed: {' '.join(str(error).split())}\n", None
-    return score.line + "\n", score.value
+    return found.line + "\n", found.value
 
 
 def summary(tests: Sequence[ComplianceRun]) -> str:

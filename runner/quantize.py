@@ -2,7 +2,9 @@
 
 The model gets QuantizeLinear/DequantizeLinear pairs (QDQ): symmetric INT8 weights, one scale a
 channel, and symmetric INT8 activations, which is the form that every execution provider and
-TensorRT read alike.  Ranges come from the calibration samples, never from those that score.
+TensorRT read alike.  ONNX Runtime's kernels for x86 are made for UINT8 activations with a zero
+point, where the limits of ReLU and ReLU6 are those of the type, so that no operator is left for them.
+Ranges come from the calibration samples, never from those that score.
 """
 
 from __future__ import annotations
@@ -86,6 +88,7 @@ def quantize(
     exclude: Sequence[str] = (),
     method: str = "minmax",
     reduce_range: bool = False,
+    activations: str = "int8",
     data: Path | None = None,
     overwrite: bool = False,
     say: Say = lambda text: None,
@@ -101,6 +104,7 @@ def quantize(
         exclude: names of nodes to leave alone; * is a wildcard.
         method: "minmax", "percentile" or "entropy".
         reduce_range: weights of 7 bits, whose products no processor's 16-bit sums cut off.
+        activations: "int8" (symmetric) or "uint8" (with a zero point).
 
     Raises:
         BackendError: the model cannot be read or quantised.
@@ -119,7 +123,9 @@ def quantize(
     before = accuracy(task, model, dataset)
     feeds, count = _calibration(task, dataset, calibration, calibration_list)
     say(f"calibrating with {count} samples")
-    quantized, operators = _quantize(model, out, feeds, op_types, exclude, method, reduce_range)
+    quantized, operators = _quantize(
+        model, out, feeds, op_types, exclude, method, reduce_range, activations
+    )
     _keep_options(model, out, overwrite)
     say("scoring the quantised model")
     # Opened again, as a run will open it: with the file beside the new model, not the old one's.
@@ -252,6 +258,7 @@ def _quantize(
     exclude: Sequence[str],
     method: str,
     reduce_range: bool,
+    activations: str,
 ) -> tuple[int, int]:
     import onnx
     from onnxruntime import quantization
@@ -268,6 +275,9 @@ def _quantize(
     }
     if method not in methods:
         raise SettingsError(f"found method {method!r}; expected one of {', '.join(methods)}.")
+    kinds = {"int8": quantization.QuantType.QInt8, "uint8": quantization.QuantType.QUInt8}
+    if activations not in kinds:
+        raise SettingsError(f"found activations {activations!r}; expected {' or '.join(kinds)}.")
     out.parent.mkdir(parents=True, exist_ok=True)
     level = logging.getLogger().level
     try:
@@ -297,10 +307,13 @@ def _quantize(
                 nodes_to_exclude=left or None,
                 per_channel=True,
                 reduce_range=reduce_range,
-                activation_type=quantization.QuantType.QInt8,
+                activation_type=kinds[activations],
                 weight_type=quantization.QuantType.QInt8,
                 calibrate_method=methods[method],
-                extra_options={"ActivationSymmetric": True, "WeightSymmetric": True},
+                extra_options={
+                    "ActivationSymmetric": activations == "int8",
+                    "WeightSymmetric": True,
+                },
             )
             done = onnx.load(made)
             partial = out.with_name(out.name + ".partial")

@@ -17,7 +17,6 @@ from runner.backends import NETWORKED, preflight
 from runner.backends.onnx_session import weight_types
 from runner.benchmarks.base import Benchmark, Score
 from runner.compliance import ComplianceRun, required_tests, run_test
-from runner.datasets import Dataset
 from runner.datasets.prompts import Questions
 from runner.errors import (
     BackendError,
@@ -39,6 +38,7 @@ from runner.progress import Event, Phase, Progress, Silent
 from runner.provenance import Provenance
 from runner.resume import Finished, finished
 from runner.run import DISTURBED, Job, Measurement, measure
+from runner.scoring import score as scored
 from runner.search import (
     CONTRADICTIONS,
     Found,
@@ -48,7 +48,13 @@ from runner.search import (
     estimate,
     find,
 )
-from runner.settings import DEFAULT_DURATION_MS, RESULTS, SERVER_QUERIES, RunSettings
+from runner.settings import (
+    DEFAULT_DURATION_MS,
+    RESULTS,
+    SERVER_QUERIES,
+    RunSettings,
+    with_queries,
+)
 from runner.submission import Paper, refuse_occupied, write_result, write_system
 from runner.system import default_system_name, describe_system
 
@@ -266,7 +272,6 @@ class _Scenario:
         self.runs, self.listener = runs, listener
         self.notes: list[str] = []
         self.found: Found | None = None
-        self.datasets: dict[str, Dataset] = {}
 
     def precision(self) -> str:
         """Weight data types that ran, with commas; "none" for the dummy backend."""
@@ -312,8 +317,7 @@ class _Scenario:
             outcome = replace(outcome, accuracy_run=accuracy, path=accuracy.folder)
             if not accuracy.valid:
                 return replace(outcome, message="; ".join(accuracy.reasons))
-            dataset = self.dataset("accuracy")
-            score = self.benchmark.score(accuracy.folder / logs.ACCURACY, dataset)
+            score = scored(job, accuracy.folder / logs.ACCURACY, plan.conduct.grader)
             outcome = replace(outcome, score=score)
             missed = missed_gate(plan.rules, score)
             if missed:
@@ -423,9 +427,12 @@ class _Scenario:
         last: Measurement | None = None
         hopeless: HopelessRun | None = None
         length = job.settings.given().get("min_duration", DEFAULT_DURATION_MS) / 1000
-        disturbed = found.disturbed
+        disturbed, server = found.disturbed, job.settings.scenario == "Server"
         for number, value in enumerate(confirmations(search, found, job.settings.scenario), 1):
-            if number > 1 and time.monotonic() + length > found.deadline:
+            own = job.settings.user_conf.rstrip("\n")
+            settings = with_queries(job.settings, value, math.inf)
+            needed = settings.given().get("min_query_count", 0) / value if server else 0.0
+            if number > 1 and time.monotonic() + max(length, needed) > found.deadline:
                 self.say("the time announced for the search is over", "search")
                 break
             if number > CONTRADICTIONS and disturbed >= DISTURBED:
@@ -440,9 +447,8 @@ class _Scenario:
                 f"# Full run {number} of at most {search.confirmations}.\n"
                 f"{job.settings.model}.{job.settings.scenario}.{found.key} = {value:g}\n"
             )
-            own = job.settings.user_conf.rstrip("\n")
             settings = replace(
-                job.settings, user_conf=f"{own}\n{text}" if own else text, target_qps=None
+                settings, user_conf=f"{own}\n{text}" if own else text, target_qps=None
             )
             folder = self.runs / "performance"
             shutil.rmtree(folder, ignore_errors=True)
@@ -493,15 +499,6 @@ class _Scenario:
             job = replace(job, settings=settings)
         raise SettingsError(f"found attempts={plan.conduct.attempts}; expected 1 or more.")
 
-    def dataset(self, use: str) -> Dataset:
-        """What a run is scored against; opened once where all runs share it."""
-        key = use if use in self.benchmark.other_datasets else ""
-        if key not in self.datasets:
-            dataset = self.datasets[key] = self.benchmark.dataset_for(use, self.plan.inputs.data)
-            if isinstance(dataset, Questions) and self.plan.conduct.grader is not None:
-                dataset.grade_code = Grader(self.plan.conduct.grader)
-        return self.datasets[key]
-
     def comply(
         self, performance: Measurement, accuracy: Measurement
     ) -> tuple[Measurement, tuple[ComplianceRun, ...]]:
@@ -522,9 +519,8 @@ class _Scenario:
                     self.runs,
                     performance,
                     accuracy,
-                    self.benchmark,
-                    self.dataset(name),
                     self.listener,
+                    plan.conduct.grader,
                 )
             failed = [test for test in done.values() if test.passed is not True]
             if (
@@ -618,7 +614,7 @@ def hint_after(error: HopelessRun, settings: RunSettings) -> tuple[RunSettings, 
     if "target_qps" in settings.given() or not asked:
         return None
     if settings.scenario == "Server":
-        return replace(settings, target_qps=0.4 * asked), str(error)
+        return with_queries(replace(settings, target_qps=0.4 * asked), 0.4 * asked), str(error)
     if not error.rate:
         return None
     return replace(settings, target_qps=1.3 * error.rate), str(error)
@@ -663,7 +659,7 @@ def better_hint(result: Measurement) -> tuple[RunSettings, str] | None:
     asked = detail.get("effective_target_qps")
     if scenario == "Server" and late and isinstance(asked, (int, float)):
         return (
-            replace(settings, target_qps=0.4 * asked),
+            with_queries(replace(settings, target_qps=0.4 * asked), 0.4 * asked),
             f"too many queries were late at {asked:g} a second",
         )
     return None

@@ -296,7 +296,7 @@ class _Child:
         self._where.say("start")
         read, write = os.pipe()
         environment = dict(os.environ)
-        environment["PYTHONPATH"] = os.pathsep.join(_module_places())
+        environment["PYTHONPATH"] = os.pathsep.join(module_places())
         output = self._staging / OUTPUT_LOG
         with output.open("wb") as sink, os.fdopen(read, encoding="utf-8") as events:
             try:
@@ -323,7 +323,7 @@ class _Child:
                     self._on_event(last)
                 code = process.wait()
             finally:
-                _kill(process)
+                kill(process)
                 if self._energy is not None:
                     self._energy.stop()
         if last.get("event") == "failed":
@@ -331,12 +331,12 @@ class _Child:
         if code == 1 and TIMEOUT in output.read_text(encoding="utf-8", errors="replace"):
             raise errors.StalledRun(
                 f"{self._where.text}: no progress, in a call that holds Python's interpreter lock. "
-                f"The stacks of all threads are in {OUTPUT_LOG}; they end with: {_tail(output)}"
+                f"The stacks of all threads are in {OUTPUT_LOG}; they end with: {tail(output)}"
             )
         if code != 0 or last.get("event") != "done":
             raise RunFailed(
-                f"{self._where.text}: the measuring process ended by {_ending(code)} without a "
-                f"result. Its last words: {_tail(output)}"
+                f"{self._where.text}: the measuring process ended by {ending(code)} without a "
+                f"result. Its last words: {tail(output)}"
             )
         if self._energy is not None:
             self._where.say("note", self._energy.write(self._staging / ENERGY))
@@ -413,7 +413,7 @@ class _Child:
         raise kind(message)
 
 
-def _module_places() -> list[str]:
+def module_places() -> list[str]:
     """Where the child looks for modules: where this process does, also in a source tree, and not in
     the current folder, which may hold anything, unless this package itself comes from there or
     PYTHONPATH names it."""
@@ -425,7 +425,7 @@ def _module_places() -> list[str]:
     return list(dict.fromkeys(map(str, wanted)))
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def kill(process: subprocess.Popen[bytes]) -> None:
     """End the process and whatever it started; harmless when it has ended."""
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):
@@ -436,14 +436,16 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
             process.stdin.close()
 
 
-def _ending(code: int) -> str:
+def ending(code: int) -> str:
+    """How a process ended, in words."""
     if code < 0:
         with contextlib.suppress(ValueError):
             return f"signal {signal.Signals(-code).name}"
     return f"exit status {code}"
 
 
-def _tail(path: Path) -> str:
+def tail(path: Path) -> str:
+    """The last that a process wrote."""
     text = path.read_text(encoding="utf-8", errors="replace").strip()
     return text[-1500:] or "(none)"
 

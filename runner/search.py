@@ -35,7 +35,7 @@ from runner.disturbance import Ticks
 from runner.errors import HopelessRun, OutputError, ResourceError, RunFailed, SettingsError
 from runner.progress import Event, Progress
 from runner.run import DISTURBED, Job, Measurement, measure
-from runner.settings import RunSettings
+from runner.settings import SERVER_QUERIES, RunSettings
 
 Verdict = Literal["good", "bad", "unclear"]
 OVERHEAD_S = 1.5  # what a probe takes beside its own time: start, load, warm-up
@@ -566,6 +566,8 @@ def _server(
     # A load that is too high by the tolerance must have the time to make queries late.
     least = max(least, round(first.limit_s / search.tolerance, 3))
     rate = float(f"{first.value:.4g}")
+    if "min_query_count" not in job.settings.given():
+        full_s = max(full_s, SERVER_QUERIES / rate)
     step = max(least, needed / rate) + max(OVERHEAD_S, 1.5 * (first.seconds - first.duration_s))
     most = _most_probes(search) * step
     prober.deadline = min(prober.deadline, time.monotonic() + most)

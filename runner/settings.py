@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,6 +37,7 @@ LOADGEN_MS = 0.003  # what LoadGen and Python add to a query at the least
 # 150 more for each one that is.
 SERVER_QUERIES = 1000
 SERVER_PERCENTILE = 0.99
+LONGER_S = 600.0  # a run that is asked to be shorter may become so long, to have as many
 MEMORY_SHARE = 0.4  # of the free memory, for LoadGen's queries
 
 DEFAULT_DURATION_MS = 600_000  # LoadGen's min_duration where no configuration sets one
@@ -334,6 +335,24 @@ def loadgen_minimum(model: str, scenario: str) -> tuple[int, int]:
     return int(test.min_duration_ms), int(test.min_query_count)
 
 
+def with_queries(settings: RunSettings, rate: float, longest_s: float = LONGER_S) -> RunSettings:
+    """A Server run at a rate that the runner chose, with as many queries as early stopping needs.
+
+    Unchanged where the user says how many, where there are enough, and where they would take longer
+    than `longest_s` and ten times the run's minimum duration; tokens, which are slow, have the time.
+    """
+    given = settings.given()
+    if settings.scenario != "Server" or "min_query_count" in given:
+        return settings
+    duration, least = loadgen_minimum(settings.model, settings.scenario)
+    seconds = given.get("min_duration", duration) / 1000
+    if max(least, rate * seconds) >= SERVER_QUERIES:
+        return settings
+    if SERVER_QUERIES / rate > max(10 * seconds, longest_s) and not settings.token_latencies:
+        return settings
+    return replace(settings, min_query_count=SERVER_QUERIES)
+
+
 @dataclass(frozen=True)
 class WarmUp:
     """What a short warm-up measured.
@@ -461,13 +480,10 @@ def calibrate(settings: RunSettings, warm_up: WarmUp, free_bytes: int) -> Hints:
                 )
         else:
             within = hint * duration / 1000
-            chosen = not {"min_query_count", key} & given.keys()
-            if (
-                chosen
-                and within < SERVER_QUERIES
-                and (10 * within >= SERVER_QUERIES or settings.token_latencies)
-            ):
-                values["min_query_count"] = least = SERVER_QUERIES
+            if key not in given:
+                enough = with_queries(settings, hint).min_query_count
+                if enough is not None and enough != settings.min_query_count:
+                    values["min_query_count"] = least = enough
             needed = total_queries(0, SERVER_PERCENTILE)
             if max(within, least) < needed:
                 warnings.append(

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from assay.arguments import add_no_progress
 from assay.progress import Line, bytes_read
 from assay.status import EXIT_ERRORS, EXIT_OK, EXIT_USAGE, Usage
 from assay.terminal import say, write
@@ -49,7 +50,7 @@ def add(commands: Any) -> None:
         help="runs the code in answers of deepseek-r1 and gpt-oss-120b against its tests; without it "
         "those answers count as wrong (see docs/measuring-llms.md)",
     )
-    parser.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+    add_no_progress(parser)
     parser.set_defaults(handler=run)
 
 

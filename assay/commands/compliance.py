@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from assay.arguments import add_no_progress
 from assay.status import EXIT_ERRORS, EXIT_OK, EXIT_USAGE, Usage
 from assay.terminal import say, write
 
@@ -42,7 +43,7 @@ def add(commands: Any) -> None:
         help="TEST07's accuracy, where accuracy.txt does not state it",
     )
     verify.add_argument("--write", action="store_true", help="write the verify files into TEST_DIR")
-    verify.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+    add_no_progress(verify)
     verify.set_defaults(handler=run)
 
 
@@ -67,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         raise Usage(f"unknown scenario {options.scenario!r}")
     for folder in (options.main, options.test_dir):
         if not folder.is_dir():
-            raise Usage(f"there is no folder {folder}")
+            raise Usage(f"found no folder {folder}; expected the logs of a run there")
     name = (options.test or options.test_dir.name).upper()
     try:
         outcome = compliance.verify(

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from assay.arguments import add_no_progress
 from assay.commands.run import add_run_options, plan_of
 from assay.measure import Listener, measured
 from assay.status import EXIT_ERRORS, EXIT_OK, Usage, exit_status
@@ -23,7 +24,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("assay-demo"), metavar="FOLDER", help="default: assay-demo"
     )
-    parser.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+    add_no_progress(parser)
     parser.set_defaults(handler=run)
 
 

@@ -7,6 +7,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+from assay.arguments import add_no_progress
 from assay.progress import Line
 from assay.signals import held
 from assay.status import EXIT_ERRORS, EXIT_OK, Usage
@@ -44,7 +45,7 @@ def add(commands: Any) -> None:
         metavar="FILE",
         help="encrypt too, as S.enc, by openssl with the passphrase in FILE (AES-256, PBKDF2)",
     )
-    parser.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+    add_no_progress(parser)
     parser.set_defaults(handler=run)
 
 

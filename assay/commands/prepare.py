@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.arguments import DIVISIONS
+from assay.arguments import DIVISIONS, add_no_progress
 from assay.preparing import checked, round_of, verdict
 from assay.progress import Line
 from assay.signals import held
@@ -92,7 +92,7 @@ def add(commands: Any) -> None:
         metavar="PLAN.json",
         help="undo the moves of an earlier plan, to convert a layout back",
     )
-    parser.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+    add_no_progress(parser)
     parser.set_defaults(handler=run)
 
 

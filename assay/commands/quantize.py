@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from assay.arguments import positive
+from assay.arguments import add_no_progress, positive
 from assay.progress import Line
 from assay.status import EXIT_ERRORS, EXIT_OK, Usage
 from assay.terminal import write
@@ -60,6 +60,12 @@ def add(commands: Any) -> None:
         help="7-bit weights: the same accuracy on every processor, with or without VNNI",
     )
     parser.add_argument(
+        "--activations",
+        choices=("int8", "uint8"),
+        default="int8",
+        help="int8 (default), which TensorRT needs, or uint8, which ONNX Runtime runs faster on x86 processors",
+    )
+    parser.add_argument(
         "--data", type=Path, metavar="FOLDER", help="the data set (default: the benchmark's own)"
     )
     parser.add_argument(
@@ -68,7 +74,7 @@ def add(commands: Any) -> None:
         help="round whose accuracy target applies (default: the newest that has B)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace FILE")
-    parser.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+    add_no_progress(parser)
     parser.set_defaults(handler=run)
 
 
@@ -92,6 +98,7 @@ def run(options: argparse.Namespace) -> int:
             exclude=tuple(options.exclude),
             method=options.method,
             reduce_range=options.reduce_range,
+            activations=options.activations,
             data=options.data,
             overwrite=options.overwrite,
             say=lambda text: line.show(text, force=True),

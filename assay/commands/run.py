@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.arguments import above_zero, percent, positive
+from assay.arguments import above_zero, add_no_progress, percent, positive
 from assay.measure import Listener, measured
 from assay.status import EXIT_ERRORS, EXIT_OK, Usage
 from assay.terminal import say
@@ -46,7 +46,7 @@ def add_run_options(run: argparse.ArgumentParser) -> None:
     add_tree(run.add_argument_group("the submission tree"))
     _load(run.add_argument_group("load and length"))
     add_execution(run.add_argument_group("execution"))
-    run.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+    add_no_progress(run)
 
 
 def add_what(what: Any) -> None:

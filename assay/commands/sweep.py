@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.arguments import above_zero, positive
+from assay.arguments import above_zero, add_no_progress, positive
 from assay.commands.run import add_execution, add_tree, add_what, save, settings_of
 from assay.measure import Listener
 from assay.status import EXIT_ERRORS, EXIT_OK, Usage
@@ -99,7 +99,7 @@ def add(commands: Any) -> None:
         "--format", choices=("table", "json"), default="table", help="of standard output"
     )
     parser.add_argument("--dry-run", action="store_true", help="only show what would be done")
-    parser.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+    add_no_progress(parser)
     parser.set_defaults(handler=run)
 
 

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from assay.arguments import add_no_progress
 from assay.progress import Line, bytes_read
 from assay.status import EXIT_ERRORS, EXIT_OK, EXIT_USAGE, Usage
 from assay.terminal import say, write
@@ -26,7 +27,7 @@ def add(commands: Any) -> None:
         help="where the whole logs are kept (required unless --dry-run)",
     )
     parser.add_argument("--dry-run", action="store_true", help="only show what would be done")
-    parser.add_argument("--no-progress", action="store_true", help="no progress on standard error")
+    add_no_progress(parser)
     parser.set_defaults(handler=run)
 
 

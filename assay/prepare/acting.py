@@ -88,7 +88,7 @@ def create(files: Mapping[str, str], new: Path) -> None:
     if os.path.lexists(new):
         raise CannotAct(f"{new} exists already; give a name that is free")
     if not new.absolute().parent.is_dir():
-        raise CannotAct(f"there is no folder {new.absolute().parent}")
+        raise CannotAct(f"found no folder {new.absolute().parent}; create it first")
     with under_construction(new) as part:
         for path, text in files.items():
             target = part / path
@@ -101,7 +101,7 @@ def _refuse(tree: Path, new: Path, backup: Path) -> None:
     if os.path.lexists(new):
         raise CannotAct(f"{new} exists already; give a name that is free")
     if not new.absolute().parent.is_dir():
-        raise CannotAct(f"there is no folder {new.absolute().parent}")
+        raise CannotAct(f"found no folder {new.absolute().parent}; create it first")
     places = {"NEW": real(new), "the backup": real(backup)}
     source = real(tree)
     for what, place in places.items():

@@ -114,7 +114,7 @@ def refuse(tree: Path, archive: Path) -> None:
     if os.path.lexists(archive):
         raise CannotPack(f"{archive} exists already; give a name that is free")
     if not archive.absolute().parent.is_dir():
-        raise CannotPack(f"there is no folder {archive.absolute().parent}")
+        raise CannotPack(f"found no folder {archive.absolute().parent}; create it first")
     source = os.path.realpath(tree)
     if os.path.realpath(archive).startswith(source.rstrip(os.sep) + os.sep):
         raise CannotPack("the archive must be outside TREE")

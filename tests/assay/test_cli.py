@@ -146,6 +146,33 @@ def test_usage_errors_exit_2(arguments: list[str], capsys: pytest.CaptureFixture
     assert err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message", "usage"),
+    [
+        ("run --nonsense", "--nonsense is not an option of assay run", "usage: assay run [-h]"),
+        (
+            "run --target_qps 3",
+            "--target_qps is not an option of assay run; did you mean --target-qps?",
+            "usage: assay run [-h]",
+        ),
+        (
+            "check a --outptu=b --quite",
+            "--outptu is not an option of assay check; did you mean --output?; "
+            "--quite is not an option of assay check; did you mean --quiet?",
+            "usage: assay check [-h]",
+        ),
+        ("check a b", "unrecognized arguments: b", "usage: assay check [-h]"),
+        ("--nonsense run", "--nonsense is not an option of assay", "usage: assay [-h]"),
+    ],
+)
+def test_what_a_command_does_not_know_shows_its_own_usage(
+    arguments: str, message: str, usage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments.split()) == 2
+    first, second = capsys.readouterr().err.splitlines()[:2]
+    assert first == f"assay: {message}" and second.startswith(usage)
+
+
 def test_case_060_nothing_checked_exits_2(
     good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

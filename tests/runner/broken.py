@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runner.backends.dummy import Dummy
+from runner.benchmarks.base import Score
 from runner.benchmarks.digits import DIGITS
 from runner.datasets.digits import Digits
 
@@ -129,6 +130,30 @@ class LaterStuckDigits(StuckDigits):
     good = 1
 
 
+def _never(log: Path, dataset: Any) -> Score:
+    time.sleep(600)
+    raise AssertionError(log)
+
+
+def _always_busy(log: Path, dataset: Any) -> Score:
+    while True:
+        pass
+
+
+def _dies(log: Path, dataset: Any) -> Score:
+    print("out of memory", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError(log)
+
+
+def _raises(log: Path, dataset: Any) -> Score:
+    raise ZeroDivisionError("no samples")
+
+
+NEVER_SCORED = replace(DIGITS, score=_never)
+BUSY_SCORING = replace(DIGITS, score=_always_busy)
+DIES_SCORING = replace(DIGITS, score=_dies)
+RAISES_SCORING = replace(DIGITS, score=_raises)
 STUCK = replace(DIGITS, make_dataset=StuckDigits)
 LATER_STUCK = replace(DIGITS, make_dataset=LaterStuckDigits)
 UNLOADABLE = replace(DIGITS, make_dataset=BrokenDigits)

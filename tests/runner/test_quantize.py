@@ -74,6 +74,20 @@ def largest_weight(path: Path) -> int:
     )
 
 
+def test_activations_with_a_zero_point(tmp_path: Path) -> None:
+    out = tmp_path / "uint8.onnx"
+    made = quantize(MODEL, "digits", out, calibration=40, activations="uint8")
+    assert 94 <= made.after.value <= 99
+    graph = onnx.load(out).graph
+    points = [onnx.numpy_helper.to_array(w) for w in graph.initializer if "zero_point" in w.name]
+    assert {str(point.dtype) for point in points} == {"uint8", "int8", "int32"}
+    # What ReLU cuts off is below the type's own limit.
+    assert "Relu" in {node.op_type for node in onnx.load(MODEL).graph.node}
+    assert "Relu" not in {node.op_type for node in graph.node}
+    with pytest.raises(SettingsError, match="activations 'int4'; expected int8 or uint8"):
+        quantize(MODEL, "digits", tmp_path / "x.onnx", calibration=4, activations="int4")
+
+
 def test_weights_of_seven_bits(tmp_path: Path) -> None:
     options: dict[str, Any] = {"calibration": 20, "op_types": ("Conv",)}
     made = quantize(MODEL, "digits", tmp_path / "7.onnx", reduce_range=True, **options)

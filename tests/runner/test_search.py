@@ -119,7 +119,7 @@ def test_server_is_bracketed_and_bisected(tmp_path: Path, monkeypatch: pytest.Mo
     # The first was too short to tell; a bad one is made twice.
     assert machine.asked[:6] == [None, None, 300.0, 600.0, 1200.0, 1200.0]
     (announced,) = (line for line in said if not line.startswith("probe "))
-    assert announced == "the search takes at most 214 s with its full runs"
+    assert announced == "the search takes at most 247 s with its full runs"
     assert len(said) == len(machine.asked) + 1
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     kinds = [line["kind"] for line in lines]
@@ -382,3 +382,5 @@ def test_a_search_on_a_real_run_writes_its_user_conf(tmp_path: Path) -> None:
         conf = (outcome.path / "user.conf").read_text()
         assert "was found by a search" in conf and "20% lower" in conf
         assert "digits.Server.target_qps = " in conf
+        # 0.4 s of it would not be enough for early stopping.
+        assert "digits.Server.min_query_count = 1000" in conf

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from runner.settings import (
     pregenerated,
     to_loadgen,
     user_conf_text,
+    with_queries,
 )
 
 GB = 10**9
@@ -176,3 +179,25 @@ def test_minimums_come_from_loadgen_for_each_model() -> None:
     assert hints.seconds == pytest.approx(18.4, abs=0.1)
     unknown = RunSettings("digits", "Offline", min_duration_ms=4000, target_qps=20)
     assert calibrate(unknown, WarmUp(batch=32, best_s=0.024, typical_s=0.024), 8 * GB).queries < 101
+
+
+def test_a_rate_of_our_own_comes_with_enough_queries() -> None:
+    """Early stopping needs 459; a run that is certain to be INVALID helps nobody."""
+    short = RunSettings("resnet50", "Server", min_duration_ms=5000)
+    slow = WarmUp(1, 0.03, 0.03)
+    hints = calibrate(short, slow, 8 * GB)
+    assert hints.values == {"min_duration": 5000, "target_qps": 8.333, "min_query_count": 1000}
+    assert hints.queries == 1000 and hints.seconds == pytest.approx(120, rel=0.01)
+    assert hints.warnings == ()
+    # Longer than ten minutes and ten times what was asked for: said, not done.
+    (warning,) = calibrate(short, WarmUp(1, 1.0, 1.0), 8 * GB).warnings
+    assert "early stopping needs 459" in warning
+    # The user's own rate or count is the user's own.
+    (warning,) = calibrate(replace(short, target_qps=8.0), slow, 8 * GB).warnings
+    assert "early stopping needs 459" in warning
+    assert with_queries(replace(short, min_query_count=7), 8.0).min_query_count == 7
+    assert with_queries(short, 8.0).min_query_count == 1000
+    assert with_queries(short, 0.1).min_query_count is None
+    assert with_queries(short, 0.1, math.inf).min_query_count == 1000
+    assert with_queries(short, 300.0).min_query_count is None
+    assert with_queries(replace(short, scenario="Offline"), 8.0).min_query_count is None

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from runner import SettingsError, StalledRun, measure, run_benchmark
+from runner import RunFailed, SettingsError, StalledRun, measure, run_benchmark
 from runner.run import Job
+from runner.scoring import score
 from runner.settings import SCENARIOS, Mode, RunSettings
 from tests.runner.plans import plan_with
 
@@ -125,6 +126,47 @@ def test_a_call_that_keeps_the_interpreter_s_lock(tmp_path: Path) -> None:
     with pytest.raises(StalledRun, match=r"(?s)holds Python's interpreter lock.*broken\.py"):
         measure(job("SingleStream", how="hangs with the lock"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_scoring_that_hangs_ends_its_scenario(tmp_path: Path) -> None:
+    plan = plan_with(
+        "tests.runner.broken:NEVER_SCORED",
+        tmp_path / "tree",
+        scenarios=("Offline", "SingleStream"),
+        round="demo",
+        task="digits",
+        min_duration_ms=500,
+        stall_timeout_s=1.0,
+        backend="dummy",
+    )
+    first, second = run_benchmark(plan)
+    assert (first.status, second.status) == ("failed", "failed")
+    assert "no progress for 10 s while scoring" in first.message and "broken.py" in first.message
+    stacks = tmp_path / "tree.runs" / "Offline" / "accuracy" / "traceback.txt"
+    assert "time.sleep(600)" in stacks.read_text()
+    assert not (tmp_path / "tree").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("BUSY_SCORING", StalledRun, r"not done after 9 s. Raise --stall-timeout"),
+        ("DIES_SCORING", RunFailed, r"ended by signal SIGKILL .* last words: out of memory"),
+        ("RAISES_SCORING", RunFailed, r"ZeroDivisionError: no samples"),
+    ],
+)
+def test_scoring_that_fails(
+    name: str, error: type[Exception], message: str, tmp_path: Path
+) -> None:
+    scored = replace(
+        job("Offline", mode="accuracy"),
+        benchmark=f"tests.runner.broken:{name}",
+        stall_timeout_s=0.15,
+    )
+    log = tmp_path / "mlperf_log_accuracy.json"
+    log.write_text("[]")
+    with pytest.raises(error, match=message):
+        score(scored, log)
 
 
 def test_the_limit_is_a_number_above_zero() -> None:
