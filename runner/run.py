@@ -17,7 +17,9 @@ from typing import Any
 
 from runner import errors, logs
 from runner.backends import chooses_batch
+from runner.backends.onnx_session import on_processors
 from runner.benchmarks import get_benchmark
+from runner.benchmarks.base import Benchmark
 from runner.energy import ENERGY, EnergyLog
 from runner.errors import Interrupted, OutputError, RunFailed, RunnerError, SettingsError
 from runner.named import absolute
@@ -142,9 +144,8 @@ def measure(job: Job, folder: Path, progress: Progress | None = None) -> Measure
     listener = progress or Silent()
     benchmark = get_benchmark(job.benchmark)
     job.settings.conf()
-    batch_size = benchmark.batch_size
-    if job.settings.scenario == "Server":
-        batch_size = 1 if job.backend in benchmark.unbatched else benchmark.server_batch_size
+    server = job.settings.scenario == "Server"
+    batch_size = server_batch_size(job, benchmark) if server else benchmark.batch_size
     # None: the backend knows its device, and chooses when it has loaded the model.
     chosen = job.batch_size or (None if chooses_batch(job.backend, benchmark) else batch_size)
     whole = replace(
@@ -200,6 +201,12 @@ def measure(job: Job, folder: Path, progress: Progress | None = None) -> Measure
     staging.rename(folder)
     where.say("done", "valid" if result.valid else "; ".join(result.reasons) or "not valid")
     return replace(result, folder=folder)
+
+
+def server_batch_size(job: Job, benchmark: Benchmark) -> int:
+    """Most samples in one inference of Server, where the user does not say."""
+    alone = job.backend in benchmark.unbatched and on_processors(job.backend_options)
+    return 1 if alone else benchmark.server_batch_size
 
 
 class _Where:

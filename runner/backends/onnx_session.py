@@ -273,6 +273,12 @@ def _listed(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={as_text(value)}" for name, value in options.items())
 
 
+def on_processors(options: Mapping[str, Any]) -> bool:
+    """Whether options of the backend name no other provider than the CPU's."""
+    names = options.get("providers") or (CPU,)
+    return all(provider_name(str(n)) == CPU for n in ([names] if isinstance(names, str) else names))
+
+
 def weight_types(options: Mapping[str, Any]) -> list[str]:
     """Types to which the TensorRT provider may convert FP32 weights, by the backend's options."""
     found = []

@@ -128,7 +128,8 @@ class Benchmark:
         performance_sample_count: samples held in memory in a performance run.
         batch_size: samples in one inference in Offline.
         server_batch_size: most samples in one inference in Server.
-        unbatched: backends on which Server is faster without batches.
+        unbatched: backends on which Server is faster without batches, on processors: there
+            a batch takes as long as its samples one by one, and the first waits for the last.
         backend_options: by backend name, options that suit this model if the user sets none.
         parts: the graphs of a model that has several; a model is then a folder.
         execute: how the model is run where that is more than calling its one graph (which has the

@@ -156,5 +156,6 @@ def make(name: str, title: str, preprocessing: str, input_name: str) -> Benchmar
         score=score,
         payload_bytes=4,
         performance_sample_count=1024,
+        unbatched=("onnxruntime",),
         fit=partial(fit, preprocessing=preprocessing),
     )

@@ -82,6 +82,7 @@ SCENES = Benchmark(
     payload_bytes=120,
     performance_sample_count=200,
     batch_size=16,
+    unbatched=("onnxruntime",),
     backend_options={"onnxruntime": {"threads": 1}},
     execute=execute,
 )

@@ -79,6 +79,7 @@ SSD_MOBILENET = Benchmark(
     payload_bytes=280,
     performance_sample_count=256,
     batch_size=8,
+    unbatched=("onnxruntime",),
     execute=detection.ByBatch(None, detection.by_number),
     fit=fit,
 )

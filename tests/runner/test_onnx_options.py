@@ -26,8 +26,11 @@ from runner.backends.onnx_session import (
     weight_types,
 )
 from runner.backends.onnxrt import OnnxRuntime
+from runner.benchmarks import get_benchmark
 from runner.benchmarks.digits import DIGITS
 from runner.datasets.digits import Digits
+from runner.run import Job, server_batch_size
+from runner.settings import RunSettings
 from schemas.run_file import read
 from schemas.timeline import beside
 from tests.runner.test_run import job
@@ -254,3 +257,17 @@ def test_a_worker_for_each_device_of_onnx_runtime(tmp_path: Path) -> None:
     assert workers(devices=[0, 1, 2], providers=["cuda"]) == 3
     assert workers(devices=[0, 1], providers=["cuda"], workers=6) == 6
     assert workers(devices=[0, 1], backend="tensorrt") == 1
+
+
+def test_convolutions_are_not_batched_for_server_on_processors() -> None:
+    """Eight pictures take as long there as one after the other, and the first waits for the last."""
+    settings = RunSettings("resnet50", "Server")
+    cases: list[tuple[str, dict[str, Any], int]] = [
+        ("resnet50", {}, 1),
+        ("scenes", {"providers": ["CPUExecutionProvider"]}, 1),
+        ("resnet50", {"providers": ("cuda", "cpu")}, 8),
+        ("phrasebook", {}, 8),
+    ]
+    for name, options, expected in cases:
+        asked = Job(name, settings, backend_options=options)
+        assert server_batch_size(asked, get_benchmark(name)) == expected

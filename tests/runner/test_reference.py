@@ -213,9 +213,9 @@ def test_only_our_own_guesses_are_made_again() -> None:
     late = {"result_perf_constraints_met": False, "effective_target_qps": 100.0}
     again = better_hint(finished("Server", late))
     assert again is not None and again[0].target_qps == pytest.approx(40)
-    assert again[0].min_query_count is None  # 24,000 in ten minutes
-    again = better_hint(finished("Server", late, min_duration_ms=5000))
-    assert again is not None and again[0].min_query_count == 1000
+    assert again[0].min_query_count == 1000  # 28 in its 0.7 s
+    again = better_hint(finished("Server", late, min_duration_ms=600_000))
+    assert again is not None and again[0].min_query_count is None
     assert better_hint(finished("Server", late, target_qps=100.0)) is None
     assert better_hint(finished("MultiStream", {"result_min_duration_met": True})) is None
 
