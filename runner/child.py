@@ -12,7 +12,6 @@ gone.  File descriptor FD: one JSON object a line, the events.  Exit status 0 af
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import faulthandler
 import gc
 import json
@@ -30,7 +29,6 @@ from typing import Any, NoReturn
 
 FAILED = 4
 ORPHANED = 5
-PR_SET_TIMERSLACK = 29
 REPORT_EVERY_S = 0.5
 GENERATE_S = 1e-5  # LoadGen makes a query in less, also on a busy machine
 KNOWN_DUE = 10_000_000  # of so many queries it is kept when they are due, 8 bytes each
@@ -110,6 +108,7 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     from runner.qsl import Library
     from runner.settings import RunSettings, calibrate, to_loadgen, user_conf_text
     from runner.stall import StallWatch
+    from runner.sut import exact_sleep
     from runner.sut_for import make_sut
     from runner.system import free_memory_bytes
     from runner.timeline import TimelineWriter
@@ -166,10 +165,10 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
     library.stage = getattr(backend, "stage", None)
     total = len(dataset)
     held = min(job["performance_sample_count"], total)
-    if sys.platform == "linux" and settings.scenario == "Server":
+    if settings.scenario == "Server":
         # LoadGen sleeps until each query is due, and a worker until a batch's deadline; the
         # kernel's 50 us of slack would be latency.  Threads made from here on inherit it.
-        ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
+        exact_sleep()
 
     channel.enter("warm-up")
     stall.enter("warming up")

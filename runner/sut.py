@@ -10,7 +10,9 @@ ends in `guard`, which reports the first error and never returns.
 
 from __future__ import annotations
 
+import ctypes
 import queue
+import sys
 import threading
 import time
 from collections import deque
@@ -27,9 +29,11 @@ from runner.errors import InferenceError, LostQuery
 from runner.qsl import Batches, Library, Scratch
 
 Fail = Callable[[BaseException], NoReturn]
+PR_SET_TIMERSLACK = 29
 RECENT = 4096  # latencies of Server kept for the progress line
 # Offline's second thread looks for answers so often, in seconds,
 LOOK_S = (0.00002, 0.002)
+BEGUN_S = 0.00001  # after a batch is handed over, the next inference has begun
 WAITING = 16  # and so many batches may wait for it
 Outputs = tuple[list[int], Sequence[NDArray[Any]]]
 
@@ -200,6 +204,7 @@ class OfflineSut(Sut):
         self._own = self._make_responses()
         self._waiting: deque[Outputs] = deque()
         self._closed = False
+        self._given = 0.0  # when the last batch was
         self._worker = threading.Thread(target=self._work, name="offline-answers", daemon=True)
         self._worker.start()
 
@@ -208,38 +213,53 @@ class OfflineSut(Sut):
         self._worker.join()
 
     def _answer(self, ids: list[int], indices: list[int]) -> None:
-        waiting = self._waiting
+        waiting, clock = self._waiting, time.perf_counter
         for part, outputs in self._inferred(ids, indices):
             # A backend may use the memory of its outputs again for the next batch.
             waiting.append((part, [output.copy() for output in outputs]))
+            self._given = clock()
             if len(waiting) > WAITING:
                 # LoadGen is the slower of the two; large answers must not pile up.
                 self._complete(self._own, 1)
         self._complete(self._own, 1)
 
-    def _complete(self, responses: Responses, counter: int) -> bool:
-        """Hand over what waits; False if nothing did."""
-        found = False
+    def _complete(self, responses: Responses, counter: int) -> int:
+        """Hand over the batches that wait; how many did."""
+        found = 0
         while True:
             try:
                 ids, outputs = self._waiting.popleft()
             except IndexError:
                 return found
-            found = True
+            found += 1
             responses.send(ids, self._encode(outputs, len(ids)))
             self._counts[counter] += len(ids)
 
     def _work(self) -> None:
         try:
             shortest, longest = LOOK_S
-            pause = shortest
+            exact_sleep()
+            clock = time.perf_counter
+            pause, between, before = shortest, longest, 0.0
             while not self._closed:
                 time.sleep(pause)
-                found = self._complete(self._responses, 0)
-                # Where batches take long, looking often would take from their cores.
-                pause = max(shortest, pause / 2) if found else min(2 * pause, longest)
+                given = self._given
+                if found := self._complete(self._responses, 0):
+                    # The next batch comes as long after this one as this one after the last; then
+                    # the first thread has just begun another, and is not waiting for the lock.
+                    between, before = (given - before) / found, given
+                    pause = min(max(shortest, given + between + BEGUN_S - clock()), longest)
+                else:
+                    # Where batches take long, looking often would take from their cores.
+                    pause = min(2 * max(pause, shortest), longest)
         except BaseException as error:
             self._fail(error)
+
+
+def exact_sleep() -> None:
+    """This thread's sleeps end when they should: the kernel adds 50 us to be able to bundle them."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
 
 
 class PoolSut(Sut):

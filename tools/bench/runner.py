@@ -18,10 +18,8 @@ answers cost nothing, and stands beside the floor.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import gc
 import statistics
-import sys
 import tempfile
 import time
 from bisect import bisect
@@ -35,10 +33,10 @@ from checker.replay import server_due_ns
 from runner import RunSettings, get_benchmark
 from runner.backends import make_backend
 from runner.benchmarks.base import Benchmark
-from runner.child import PR_SET_TIMERSLACK
 from runner.logs import DETAIL, read_detail
 from runner.qsl import Library
 from runner.settings import Hints, to_loadgen, user_conf_text
+from runner.sut import exact_sleep
 from runner.sut_for import make_sut
 from tools.bench import models
 
@@ -244,8 +242,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float)
     options = parser.parse_args()
     gc.disable()  # as in a run, and as there:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
+    exact_sleep()
     for name in options.models:
         if name == "digits":
             benchmark = get_benchmark("digits")
