@@ -14,7 +14,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from runner.backends.base import Answer, First
 from runner.backends.kserve import endpoints_of
@@ -22,17 +22,13 @@ from runner.backends.openai_stream import Stream, refusal
 from runner.errors import BackendError, InferenceError, LostQuery
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse, ClientSession
-
+    from runner.backends.openai_http import Reply, Server
     from runner.benchmarks.base import Benchmark
     from runner.datasets import Dataset
     from runner.serve.process import Served
 
 KEY = "OPENAI_API_KEY"
 """The only place where an API key is looked for."""
-KEEP_S = 4.0
-"""Idle connections are given up before a server does it (uvicorn: 5 s): a request sent on one that
-is just being closed would fail.  A new one adds half a millisecond to a time to first token."""
 _PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 _STARTED = re.compile(rb"^process_start_time_seconds(?:\{[^}]*\})? +(\S+)", re.MULTILINE)
 _REFUSED = (400, 404, 422)
@@ -89,7 +85,7 @@ class OpenAI:
         self._tokenizer_file = tokenizer
         self._extra = _read_extra(extra)
         self._served: Served | None = None
-        self._session: ClientSession | None = None
+        self._servers: list[Server] = []
         self._flying: list[int] = []
         self._fingerprints: dict[int, str] = {}
         self._started: list[float | None] = []
@@ -105,9 +101,9 @@ class OpenAI:
         _verify_installed()
 
         async def look() -> None:
-            async with backend._client() as session:
-                for base in backend._bases:
-                    await backend._models(session, base)
+            async with backend._connected() as servers:
+                for server in servers:
+                    await backend._models(server)
 
         asyncio.run(look())
 
@@ -144,29 +140,29 @@ class OpenAI:
         asyncio.run(self._discover())
 
     async def _discover(self) -> None:
-        async with self._client() as session:
-            found = [await self._models(session, base) for base in self._bases]
+        async with self._connected() as servers:
+            found = [await self._models(server) for server in servers]
             self._name = self._choose(found)
             self._verify_models(found)
-            self._started = [await self._start_time(session, base) for base in self._bases]
-            servers = [await self._server(session, base) for base in self._bases]
-            if len(set(servers)) > 1:
+            self._started = [await self._start_time(server) for server in servers]
+            versions = [await self._version(server) for server in servers]
+            if len(set(versions)) > 1:
                 raise BackendError(
-                    f"found servers that differ: {', '.join(servers)}; expected the same server and "
+                    f"found servers that differ: {', '.join(versions)}; expected the same server and "
                     "version at every --url."
                 )
             more = dict(self._generation.more)
             ids = {"return_token_ids": True} if self._ids != "tokenizer" else {}
             self._optional: dict[str, Any] = {**more, **ids}
-            self._session = session
-            for number in range(len(self._bases)):
+            self._servers = servers
+            for number in range(len(servers)):
                 await self._try(number)
-            self._session = None
+            self._servers = []
         self._source = self._choose_source()
         count = len(self._bases)
         self.framework = (
             f"OpenAI-compatible API over HTTP ({self._chosen}, streamed), {count} "
-            f"server{'s' if count > 1 else ''} {servers[0]}, model {self._name}; tokens counted "
+            f"server{'s' if count > 1 else ''} {versions[0]}, model {self._name}; tokens counted "
             f"{self.counted_by}"
         )
 
@@ -253,18 +249,18 @@ class OpenAI:
                 f"{' or '.join(known)} for {self._benchmark.name}"
             )
 
-    async def _get(self, session: ClientSession, url: str) -> tuple[int, bytes]:
+    async def _get(self, server: Server, path: str) -> Reply:
         try:
-            async with session.get(url, headers=_headers()) as response:
-                return response.status, await response.read()
-        except (OSError, TimeoutError, _client_error()) as error:
+            return await server.get(path)
+        except OSError as error:
             raise BackendError(
-                f"found no server at {url} ({_line(error)}); expected an OpenAI-compatible one. "
-                "Start it, or correct --url."
+                f"found no server at {server.base}{path} ({_line(error)}); expected an "
+                "OpenAI-compatible one. Start it, or correct --url."
             ) from error
 
-    async def _models(self, session: ClientSession, base: str) -> list[dict[str, Any]]:
-        status, body = await self._get(session, f"{base}/v1/models")
+    async def _models(self, server: Server) -> list[dict[str, Any]]:
+        status, body = await self._get(server, "/v1/models")
+        base = server.base
         if status in (401, 403):
             raise BackendError(
                 f"{base}: found HTTP {status} ({refusal(body)}); expected access. Set {KEY} in the "
@@ -281,17 +277,17 @@ class OpenAI:
                 "OpenAI-compatible server."
             ) from error
 
-    async def _start_time(self, session: ClientSession, base: str) -> float | None:
+    async def _start_time(self, server: Server) -> float | None:
         """When the server's process began; None where it does not say (GET /metrics)."""
         with contextlib.suppress(BackendError, ValueError):
-            status, body = await self._get(session, f"{base}/metrics")
+            status, body = await self._get(server, "/metrics")
             match = _STARTED.search(body) if status == 200 else None
             return float(match[1]) if match else None
         return None
 
-    async def _server(self, session: ClientSession, base: str) -> str:
+    async def _version(self, server: Server) -> str:
         with contextlib.suppress(BackendError, ValueError, AttributeError):
-            status, body = await self._get(session, f"{base}/version")
+            status, body = await self._get(server, "/version")
             if status == 200:
                 return f"version {json.loads(body).get('version')}"
         return "of unknown version"
@@ -338,16 +334,26 @@ class OpenAI:
 
     async def open(self, *, accuracy: bool = False) -> None:
         """Connect for a run, from the event loop that will generate."""
-        import aiohttp
-
         self._accuracy = accuracy
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_S),
-            cookie_jar=aiohttp.DummyCookieJar(),  # to look for cookies takes time in each request
-            timeout=aiohttp.ClientTimeout(
-                total=None, sock_connect=self._connect_timeout, sock_read=self._timeout
-            ),
-        )
+        self._servers = self._make_servers()
+
+    def _make_servers(self) -> list[Server]:
+        from runner.backends.openai_http import Server
+
+        return [
+            Server(base, _headers(), connect_timeout=self._connect_timeout, timeout=self._timeout)
+            for base in self._bases
+        ]
+
+    @contextlib.asynccontextmanager
+    async def _connected(self) -> AsyncIterator[list[Server]]:
+        """The servers outside of a run: they are asked from another event loop than in it."""
+        servers = self._make_servers()
+        try:
+            yield servers
+        finally:
+            for server in servers:
+                server.close()
 
     async def generate(self, request: bytes, index: int, first: First) -> Answer:
         """One answer, streamed; `first` is called once, with its first token."""
@@ -362,35 +368,33 @@ class OpenAI:
             self._flying[number] -= 1
 
     async def _stream(self, number: int, request: bytes, first: First) -> Stream:
-        session = self._session
-        assert session is not None
         stream, began = Stream(), time.monotonic()
         most, seen = self.max_tokens, False
+
+        def take(data: bytes) -> None:
+            nonlocal seen
+            if stream.feed(data) and not seen:
+                seen = True
+                first(stream.tokens[:1])
+            if len(stream.tokens) > most or stream.chunks > most + 16:
+                raise InferenceError(
+                    f"the answer goes on past {most:,} tokens (max_tokens); the server does not end it."
+                )
+
         try:
-            async with session.post(
-                self._bases[number] + _PATHS[self._chosen], data=request, headers=_headers()
-            ) as response:
-                if response.status != 200:
-                    await self._refuse(response)
-                async for data in response.content.iter_any():
-                    if stream.feed(data) and not seen:
-                        seen = True
-                        first(stream.tokens[:1])
-                    if len(stream.tokens) > most or stream.chunks > most + 16:
-                        raise InferenceError(
-                            f"the answer goes on past {most:,} tokens (max_tokens); the server does "
-                            "not end it."
-                        )
-        except TimeoutError as error:  # aiohttp's own are some of these
+            reply = await self._servers[number].post(_PATHS[self._chosen], request, take)
+        except TimeoutError as error:
             raise InferenceError(
                 f"found no byte for {self._timeout:g} s (after {time.monotonic() - began:.1f} s and "
                 f"{stream.chunks:,} chunks). Raise --backend-option timeout=SECONDS if the server is "
                 "really so slow."
             ) from error
-        except (OSError, _client_error()) as error:
+        except OSError as error:
             raise InferenceError(
-                f"the connection broke after {stream.chunks:,} chunks ({_cause(error)})."
+                f"the connection broke after {stream.chunks:,} chunks ({_line(error)})."
             ) from error
+        if reply.status != 200:
+            _refuse(reply)
         stream.verify()
         if stream.fingerprint is not None:
             known = self._fingerprints.setdefault(number, stream.fingerprint)
@@ -400,15 +404,6 @@ class OpenAI:
                     "server was restarted or its model changed during the run."
                 )
         return stream
-
-    async def _refuse(self, response: ClientResponse) -> None:
-        text = refusal(await response.read())
-        hint = {
-            401: f" Set {KEY} in the environment.",
-            429: " Lower the load or --workers: a refused query is a failed query.",
-        }.get(response.status, "")
-        kind = _Refused if response.status in _REFUSED else InferenceError
-        raise kind(f"found HTTP {response.status} ({text}); expected 200.{hint}")
 
     def _answer(self, stream: Stream) -> Answer:
         usage = stream.usage
@@ -447,15 +442,14 @@ class OpenAI:
 
     async def shut(self) -> None:
         """After the last answer: look whether the servers are still those of the beginning."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
-        async with self._client() as session:
-            for base, began in zip(self._bases, self._started, strict=True):
-                now = await self._start_time(session, base)
+        for server in self._servers:
+            server.close()
+        async with self._connected() as servers:
+            for server, began in zip(servers, self._started, strict=True):
+                now = await self._start_time(server)
                 if began is not None and now != began:
                     raise InferenceError(
-                        f"{base}: the server was restarted during the run (its process began at "
+                        f"{server.base}: the server was restarted during the run (its process began at "
                         f"another time than before), so that not every answer is the same system's."
                     )
 
@@ -478,9 +472,9 @@ class OpenAI:
         from runner.backends.kserve import NETWORK_SUT
 
         async def ask() -> str:
-            async with self._client() as session:
-                await self._models(session, self._bases[0])
-                return await self._server(session, self._bases[0])
+            async with self._connected() as (server, *_):
+                await self._models(server)
+                return await self._version(server)
 
         return f"{NETWORK_SUT}: OpenAI-compatible server {asyncio.run(ask())}, model {self._name}"
 
@@ -490,19 +484,18 @@ class OpenAI:
             self._served.stop()
             self._served = None
 
-    @contextlib.asynccontextmanager
-    async def _client(self) -> AsyncIterator[ClientSession]:
-        import aiohttp
-
-        timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=self._connect_timeout, sock_read=self._timeout
-        )
-        async with aiohttp.ClientSession(timeout=timeout) as session:
-            yield session
-
 
 class _Refused(InferenceError):
     """The server did not take the request as it was put."""
+
+
+def _refuse(reply: Reply) -> NoReturn:
+    hint = {
+        401: f" Set {KEY} in the environment.",
+        429: " Lower the load or --workers: a refused query is a failed query.",
+    }.get(reply.status, "")
+    kind = _Refused if reply.status in _REFUSED else InferenceError
+    raise kind(f"found HTTP {reply.status} ({refusal(reply.body)}); expected 200.{hint}")
 
 
 def bases_of(url: str | Sequence[str]) -> list[str]:
@@ -515,6 +508,10 @@ def bases_of(url: str | Sequence[str]) -> list[str]:
     for endpoint in endpoints_of(url):
         if endpoint.grpc:
             raise BackendError(f"found --url {endpoint.url!r}; expected http:// or https://.")
+        if not (endpoint.url.isascii() and endpoint.url.isprintable()) or " " in endpoint.url:
+            raise BackendError(
+                f"found --url {endpoint.url!r}; expected ASCII: xn--… for a name, %XX in a path."
+            )
         found.append(endpoint.url.rstrip("/").removesuffix("/v1").rstrip("/"))
     return list(dict.fromkeys(found))
 
@@ -530,7 +527,7 @@ def network_fields(options: Mapping[str, Any], workers: int) -> dict[str, str]:
     )
     known = kserve.network_fields(options, 1)
     return known | {
-        "net_software_stack_loadgen": f"{known['net_software_stack_loadgen']}, aiohttp {version('aiohttp')}",
+        "net_software_stack_loadgen": f"{known['net_software_stack_loadgen']}, httptools {version('httptools')}",
         "network_protocol": f"OpenAI-compatible API, server-sent events over HTTP/1.1{tls}",
         "number_connections": f"{workers} at most",
     }
@@ -538,17 +535,11 @@ def network_fields(options: Mapping[str, Any], workers: int) -> dict[str, str]:
 
 def _verify_installed() -> None:
     try:
-        import aiohttp  # noqa: F401
+        import httptools  # noqa: F401
     except ImportError as error:
         raise BackendError(
-            f'found no aiohttp ({error}); expected it for backend openai: pip install "assay[openai]".'
+            f'found no httptools ({error}); expected it for backend openai: pip install "assay[openai]".'
         ) from error
-
-
-def _client_error() -> type[Exception]:
-    import aiohttp
-
-    return aiohttp.ClientError
 
 
 def _headers() -> dict[str, str]:
@@ -556,6 +547,8 @@ def _headers() -> dict[str, str]:
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
     key = os.environ.get(KEY)
     if key:
+        if not (key.isascii() and key.isprintable()):
+            raise BackendError(f"found characters in {KEY} that no HTTP header can have.")
         headers["Authorization"] = f"Bearer {key}"
     return headers
 
@@ -576,17 +569,6 @@ def _read_extra(path: str | None) -> dict[str, Any]:
 
 def _nobody(tokens: Sequence[int]) -> None:
     """No one waits for the first token of a probe."""
-
-
-def _cause(error: Exception) -> str:
-    """Why a connection broke; the library's own words are about its protocol."""
-    import aiohttp
-
-    if isinstance(error, aiohttp.ClientPayloadError):
-        return "the server closed it in the middle of the answer"
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        return "the server closed it before it answered"
-    return _line(error)
 
 
 def _line(error: object) -> str:

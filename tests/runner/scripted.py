@@ -13,19 +13,19 @@ from runner.datasets.prompts import Prompt, Prompts
 
 
 class Wanted(Prompts):
-    """Sample i asks for 20 + i % 5 tokens."""
+    """Sample i asks for `least` + i % 5 tokens."""
 
-    def __init__(self, path: Path | None = None, count: int = 40) -> None:
-        self._count = count
+    def __init__(self, path: Path | None = None, count: int = 40, least: int = 20) -> None:
+        self._count, self._least = count, least
 
     def __len__(self) -> int:
         return self._count
 
     def prompt(self, index: int) -> Prompt:
-        return Prompt(text=f"{20 + index % 5} tokens of sample {index}")
+        return Prompt(text=f"{self._least + index % 5} tokens of sample {index}")
 
     def reference(self, index: int) -> Sequence[int]:
-        return [*range(10, 29 + index % 5), 2]
+        return [*range(10, 9 + self._least + index % 5), 2]
 
 
 def tokenizer(path: Path | None) -> Tokenizer:
@@ -58,3 +58,4 @@ COUNTED = replace(
 LONG = replace(
     SCRIPTED, make_dataset=lambda path: Wanted(path, 1000), performance_sample_count=1000
 )
+SHORT = replace(SCRIPTED, make_dataset=lambda path: Wanted(path, least=3))

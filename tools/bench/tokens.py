@@ -1,8 +1,9 @@
-"""What LoadGen and the runner add to tokens as a bare client sees them: python -m tools.bench.tokens.
+"""What LoadGen and the runner add to tokens, beside a bare client: python -m tools.bench.tokens.
 
-Rounds alternate between a bare loop of the same library (aiohttp) and a Server run, against a server
-of known delays, since absolute numbers move with the load of the machine.  Then 1,000 answers at
-once: how many events a second the one event loop takes.
+Rounds alternate between a bare loop of aiohttp, which most load generators are made of, and a run, against a
+server of known delays that stamps what it receives and sends; since absolute numbers move with the load of the
+machine, a process beside both says how late the machine wakes.  Then 1,000 answers at once: how many
+events a second the one event loop takes, and at what cost.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import resource
 import statistics
 import sys
 import tempfile
@@ -19,13 +21,16 @@ from typing import Any
 
 from runner import Job, RunSettings, measure
 from runner.tokens import new_loop
-from tests.runner.openai_server import Scripted
-from tests.runner.scripted import SCRIPTED
+from tests.runner.openai_server import Scripted, first_in_line
+from tests.runner.scripted import SHORT
+from tests.runner.wakeups import WakeUps
 
-ROUNDS, SECONDS, RATE = 3, 3.0, 40.0
+ROUNDS, SECONDS, RATE = 3, 4.0, 50.0
 FIRST_MS, TOKEN_MS = 20.0, 5.0
+DELAYS: dict[str, Any] = {"first_ms": FIRST_MS, "token_ms": TOKEN_MS}
 STREAMS, STREAM_TOKEN_MS, ANSWERS = 1000, 100.0, 4000
 BENCHMARK = "tests.runner.scripted:{}"
+SHARES = {"50.00": 0.5, "90.00": 0.9, "99.00": 0.99}
 LIMITS: dict[str, Any] = {"token_latencies": True, "equal_issue": True}
 
 
@@ -33,11 +38,11 @@ def say(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
-async def bare(url: str) -> tuple[list[float], list[float]]:
-    """TTFT and TPOT in ms of a Poisson stream of requests: the least that the library can do."""
+async def bare(url: str, scenario: str) -> tuple[list[float], list[float]]:
+    """TTFT and TPOT in ms of requests in a Poisson stream (Server), or of one after the other."""
     import aiohttp
 
-    dataset: Any = SCRIPTED.make_dataset(None)
+    dataset: Any = SHORT.make_dataset(None)
     source, firsts, others = random.Random(1), [], []
 
     async def one(session: Any, index: int, due: float) -> None:
@@ -62,31 +67,35 @@ async def bare(url: str) -> tuple[list[float], list[float]]:
 
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector) as session:
+        for _ in range(3):
+            await asyncio.gather(*(one(session, 0, 0.0) for _ in range(8)))  # warm, and connected
+        firsts.clear()
+        others.clear()
         tasks, due = [], time.perf_counter()
         end = due + SECONDS
-        while (due := due + source.expovariate(RATE)) < end:
+        while scenario == "Server" and (due := due + source.expovariate(RATE)) < end:
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
             tasks.append(asyncio.create_task(one(session, source.randrange(40), due)))
+        while scenario != "Server" and (now := time.perf_counter()) < end:
+            await one(session, source.randrange(40), now)
         await asyncio.gather(*tasks)
     return firsts, others
 
 
-def under_loadgen(url: str, folder: Path) -> dict[str, Any]:
+def under_loadgen(url: str, scenario: str, folder: Path) -> dict[str, Any]:
+    server: dict[str, Any] = {"target_qps": RATE, "ttft_ms": 1000.0, "tpot_ms": 100.0}
     settings = RunSettings(
         "scripted",
-        "Server",
+        scenario,
         min_duration_ms=round(SECONDS * 1000),
-        target_qps=RATE,
-        ttft_ms=1000.0,
-        tpot_ms=100.0,
+        **(server if scenario == "Server" else {}),
         **LIMITS,
     )
-    options = {"url": url}
     job = Job(
-        BENCHMARK.format("SCRIPTED"),
+        BENCHMARK.format("SHORT"),
         settings,
         backend="openai",
-        backend_options=options,
+        backend_options={"url": url},
         workers=256,
         early_stop=False,
     )
@@ -106,43 +115,37 @@ def sent(stamps: list[tuple[float, float, float, int]]) -> tuple[list[float], li
     )
 
 
-def added(folder: Path) -> None:
-    """Both clients against what the server stamped in the same seconds: its own delays do not count."""
-    rows: dict[str, list[tuple[float, float, float, float]]] = {}
-    with Scripted(first_ms=FIRST_MS, token_ms=TOKEN_MS) as server:
+def added(scenario: str, folder: Path) -> None:
+    """Both clients, and beside each what the server stamped of the same answers."""
+    rows: dict[str, list[list[float]]] = {}
+    with first_in_line(), Scripted(**DELAYS) as server, WakeUps() as machine:
         for number in range(ROUNDS):
             with asyncio.Runner(loop_factory=new_loop) as runner:
-                plain = runner.run(bare(server.url))
-            before = sent(server.stamps()[-len(plain[0]) :])
-            detail = under_loadgen(server.url, folder / f"{number}")
+                plain = runner.run(bare(server.url, scenario))
+            true = sent(server.stamps()[-len(plain[0]) :])
+            detail = under_loadgen(server.url, scenario, folder / f"{scenario}{number}")
             behind = sent(server.stamps()[-detail["result_query_count"] :])
-            for name, share in (("50.00", 0.5), ("99.00", 0.99)):
-                for kind, key in enumerate(
-                    (
-                        f"result_first_token_{name}_percentile_latency_ns",
-                        f"result_time_per_output_token_{name}_percentile_ns",
-                    )
-                ):
-                    place = rows.setdefault(f"{('TTFT', 'TPOT')[kind]} p{name[:2]}", [])
-                    place.append(
-                        (
-                            at(plain[kind], share),
-                            at(before[kind], share),
-                            detail[key] / 1e6,
-                            at(behind[kind], share),
-                        )
-                    )
+            for kind, name in enumerate(("TTFT", "TPOT")):
+                middle = ("first_token", "time_per_output_token")[kind]
+                ending = ("_latency_ns", "_ns")[kind]
+                for percentile, share in SHARES.items():
+                    logged = detail[f"result_{middle}_{percentile}_percentile{ending}"] / 1e6
+                    row = [at(plain[kind], share), at(true[kind], share), logged]
+                    place = rows.setdefault(f"{name} p{percentile[:2]}", [])
+                    place.append([*row, at(behind[kind], share)])
+    rate = f", {RATE:g} queries/s" if scenario == "Server" else ""
     say(
-        f"server: {FIRST_MS:g} ms to the first token, {TOKEN_MS:g} ms per token; {RATE:g} queries/s; "
-        "ms, of which added to the server's own clock"
+        f"{scenario}{rate}: {FIRST_MS:g} ms to the first token, {TOKEN_MS:g} ms per token; medians of "
+        f"{ROUNDS} rounds, ms; in brackets the most; the machine woke processes {machine.late[0]:.3f} ms late "
+        f"at p50, {machine.late[1]:.3f} ms at p99"
     )
     for name, values in rows.items():
-        bare_ms, clock, loadgen_ms, other = (
-            statistics.median(column) for column in zip(*values, strict=True)
-        )
+        columns = list(zip(*values, strict=True))
+        bare_ms, true_ms, loadgen_ms, behind_ms = map(statistics.median, columns)
         say(
-            f"{name}: bare {bare_ms:.3f} ({bare_ms - clock:+.3f}), under LoadGen {loadgen_ms:.3f} "
-            f"({loadgen_ms - other:+.3f})"
+            f"  {name}: bare {bare_ms:.3f} [{max(columns[0]):.3f}], server's clock {true_ms:.3f} "
+            f"({bare_ms - true_ms:+.3f}); under LoadGen {loadgen_ms:.3f} [{max(columns[2]):.3f}], server's "
+            f"clock {behind_ms:.3f} ({loadgen_ms - behind_ms:+.3f})"
         )
 
 
@@ -165,17 +168,22 @@ def streams(folder: Path) -> None:
             workers=STREAMS,
             early_stop=False,
         )
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         detail = measure(job, folder / "streams").detail
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    busy = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     offered = STREAMS / STREAM_TOKEN_MS * 1000
     rate = detail["result_tokens_per_second"]
     say(
-        f"{STREAMS:,} answers at once: {rate:,.0f} of {offered:,.0f} events/s offered, one event loop"
+        f"{STREAMS:,} answers at once: {rate:,.0f} of {offered:,.0f} events/s offered, one event loop; "
+        f"{busy:.1f} s of processor time, start included"
     )
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
-        added(Path(name))
+        for scenario in ("SingleStream", "Server"):
+            added(scenario, Path(name))
         streams(Path(name))
 
 
