@@ -268,16 +268,21 @@ def _short(reason: str) -> str:
 
 
 def best_of(rows: Iterable[Row]) -> tuple[Row | None, list[Row]]:
-    """The best row, and those that are within noise of the highest rate, it among them."""
+    """The best row, and those that are within noise of the highest rate, it among them.
+
+    The highest rate is the one that is highest less its noise, and a row's own noise excuses no more
+    than a quiet machine shows: one disturbed run must not make every setting as good as the best.
+    """
     measured = [row for row in rows if row.rates]
     if not measured:
         return None, []
-    top = max(measured, key=lambda row: row.rate or 0.0)
-    near = [
-        row
-        for row in measured
-        if (row.rate or 0.0) >= (top.rate or 0.0) - max(row.noise, top.noise) or row is top
-    ]
+    top = max(measured, key=lambda row: (row.rate or 0.0) - row.noise)
+
+    def nears(row: Row) -> bool:
+        rate = row.rate or 0.0
+        return rate >= (top.rate or 0.0) - max(top.noise, min(row.noise, UNKNOWN_NOISE * rate))
+
+    near = [row for row in measured if nears(row)]
     return min(near, key=lambda row: row.setting.size), near
 
 

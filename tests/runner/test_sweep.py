@@ -59,6 +59,14 @@ def test_the_best_is_the_smallest_within_noise() -> None:
     assert best_of([quiet[0], row([106, 106, 106.2], batch=2)])[0] is not quiet[0]
     assert best_of([quiet[0], row([109], batch=2, tolerance=0.1)])[0] is quiet[0]
     assert best_of([row([], batch=1, reason="no")]) == (None, [])
+    disturbed = [
+        row([1370, 1414], batch=1, threads=1),
+        row([1515, 1611], batch=4, threads=1),
+        row([768, 1734], batch=1, threads=2),
+        row([810, 2378], batch=4, threads=2),  # the highest, and worth nothing
+    ]
+    best, near = best_of(disturbed)
+    assert best is disturbed[1] and near == [disturbed[1], disturbed[3]]
 
 
 def test_scenarios_of_one_run_file_share_threads_and_streams() -> None:
