@@ -115,7 +115,9 @@ def quantize(
         raise BackendError(f"found no model file at {model}; expected one ONNX file.")
     task = open_benchmark(benchmark, model, data)
     if out.exists() and not overwrite:
-        raise OutputError(f"{out}: found a file there already; choose another name or overwrite.")
+        raise OutputError(
+            f"{out}: found a file there already; choose another name or replace it (--overwrite)."
+        )
     if out.resolve() == model.resolve():
         raise OutputError(f"{out}: is the model itself; expected another file.")
     dataset = task.make_dataset(data)
@@ -154,7 +156,7 @@ def _keep_options(model: Path, out: Path, overwrite: bool) -> None:
         if target.exists() and not overwrite and target.read_bytes() != content:
             raise OutputError(
                 f"{target}: found other settings than in {source}; choose another name for the "
-                "quantized model or allow overwriting."
+                "quantized model or replace them (--overwrite)."
             )
         partial = target.with_name(target.name + ".partial")
         partial.write_bytes(content)

@@ -263,7 +263,7 @@ def refuse_occupied(target: Path) -> None:
 def _occupied(target: Path) -> str:
     return (
         f"{target}: found a result there already; expected a free place. Choose another folder "
-        "or system name, or allow overwriting."
+        "or system name, keep it (--resume) or replace it (--overwrite)."
     )
 
 
