@@ -196,28 +196,36 @@ def _without_sets(data: bytes) -> tuple[bytes, list[tuple[bytes, int] | None]]:
     return (b"".join([*pieces, data[done:]]) if pieces else data), sets
 
 
-_known: tuple[tuple[bytes, int], ...] = ()
+_HEAD = 64
+_KEPT_BYTES = 16 * 1024 * 1024
+_known: dict[bytes, tuple[bytes, int]] = {}
 
 
 def _set_at(data: bytes, begin: int) -> tuple[bytes, int] | None:
     """The long set that begins at a place of a log, with its length; None where there is none that
     can be cut out (see `_indices`).
 
-    The runs of one result load the same set: comparing it with the last ones is faster than looking
-    for its end and checking it again.
+    Runs of one benchmark load few different sets: comparing a set with the last one that began alike
+    is faster than looking for its end and checking it again.
     """
-    global _known  # replaced as a whole: threads may lose what another has added, nothing else
-    for known in _known:
-        if data.startswith(known[0], begin) and data.startswith(_SET_TAIL, begin + len(known[0])):
-            return known
+    head = data[begin : begin + _HEAD]
+    known = _known.get(head)  # threads may lose what another has added, nothing else
+    if (
+        known is not None
+        and data.startswith(known[0], begin)
+        and data.startswith(_SET_TAIL, begin + len(known[0]))
+    ):
+        return known
     end = data.find(b"\n", begin)
     at = data.rfind(_SET_TAIL, begin, end if end >= 0 else len(data))
     raw = data[begin:at] if at - begin > _LONG else b""
     count = _indices(raw)
     if count is None:
         return None
-    _known = ((raw, count), *_known[:3])
-    return raw, count
+    if sum(len(kept) for kept, _ in list(_known.values())) + len(raw) > _KEPT_BYTES:
+        _known.clear()
+    found = _known[head] = (raw, count)
+    return found
 
 
 def _indices(raw: bytes) -> int | None:
