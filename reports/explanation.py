@@ -37,7 +37,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     if explanation.metric is not None:
         yield f"Metric: {_number(explanation.metric.value)} {explanation.metric.unit}"
     for score in explanation.accuracy:
-        yield f"Accuracy: {score.metric} {_number(score.value)}"
+        yield f"Accuracy: {score.metric} {_number(score.value)} {figures.score_unit(score)}".rstrip()
     yield summary(explanation)
     for one in explanation.tested:
         if one.outcome == "not tested":

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from schemas.report import AccuracyScore
 
 _WHOLE_WITH_COMMAS_BELOW = 10**12
 
@@ -115,3 +118,10 @@ def percentile(key: str) -> float | None:
     """The percentile that a latency's name means ("99.00", "p99.9", "90th"), or None."""
     match = re.fullmatch(r"p?(\d{1,2}(?:\.\d+)?|100(?:\.0+)?)(?:th)?(?:_percentile)?", key.strip())
     return float(match.group(1)) if match else None
+
+
+def score_unit(score: AccuracyScore) -> str:
+    """The unit to write behind a score: "%", "tokens" or "characters"; none for those of a scale of
+    their own (ROUGE, BLEU, FID), a fraction, or where it is not known."""
+    words = {"percent": "%", "tokens": "tokens", "characters": "characters"}
+    return words.get(score.unit or "", "")

@@ -45,8 +45,8 @@ class AccuracyScore(msgspec.Struct, frozen=True):
 
     ``target`` is the lower bound (value >= target), ``limit`` the upper bound (value <= limit);
     either may be absent. ``passed`` is None where the division has no gate. ``printed`` is the
-    number as accuracy.txt spells it. All values are in ``unit`` (percent, fraction, points, tokens;
-    None: not known).
+    number as accuracy.txt spells it. All values are in ``unit`` (percent, fraction, points, tokens,
+    characters; None: not known).
     """
 
     metric: str

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Final, Literal, get_args
 
-ScoreUnit = Literal["percent", "fraction", "points", "tokens"]
+ScoreUnit = Literal["percent", "fraction", "points", "tokens", "characters"]
 """The units of accuracy: percent (0 to 100), fraction (0 to 1), points (a scale of its own, such as
-BLEU, ROUGE, FID or cross entropy), tokens (a count)."""
+BLEU, ROUGE, FID or cross entropy), tokens (a count: TOKENS_PER_SAMPLE), characters (of all generated
+texts: GEN_LEN)."""
 
 SCORE_UNITS: Final[tuple[str, ...]] = get_args(ScoreUnit)
 
@@ -19,6 +20,7 @@ _UNITS: Final[dict[str, tuple[str, float]]] = {
     "percent": ("ratio", 0.01),
     "points": ("points", 1.0),
     "tokens": ("count", 1.0),
+    "characters": ("length of text", 1.0),
     "ns": ("time", 1e-9),
     "us": ("time", 1e-6),
     "ms": ("time", 1e-3),
@@ -37,7 +39,7 @@ class UnitMismatch(ValueError):
 
 
 def quantity(unit: str) -> str:
-    """What a unit measures: ratio, points, count, time, power or energy. Raises UnitMismatch."""
+    """What a unit measures: ratio, points, count, length of text, time, power or energy. Raises UnitMismatch."""
     try:
         return _UNITS[unit][0]
     except KeyError:

@@ -177,7 +177,7 @@ DESCRIPTIONS = {
     "Gate": {
         "metric": "Name of the metric, a key of accuracy_patterns.",
         "reference": "The reference value, or the bound itself where there is no factor.",
-        "unit": "Unit of the reference value: percent, fraction, points or tokens.",
+        "unit": "Unit of the reference value: percent, fraction, points, tokens or characters.",
         "factor": "The bound is reference * factor.",
     },
     "Metric": {

@@ -236,7 +236,9 @@ def varied() -> Report:
         metric=Metric("result_completed_tokens_per_second", 73608.2, "Tokens/s"),
         accuracy=[
             AccuracyScore("ROUGE1", 43.12, 43.98689, None, 44.4312, 0.99, False),
-            AccuracyScore("GEN_LEN", 8178793.0, 7000000.0, None, None, None, True),
+            AccuracyScore(
+                "GEN_LEN", 8178793.0, 7000000.0, None, None, None, True, unit="characters"
+            ),
         ],
         rules_not_applied=["C101", "W100"],
     )

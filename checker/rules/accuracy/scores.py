@@ -36,7 +36,9 @@ def _where(result: Result, metric: str) -> tuple[str, int | None]:
 
 
 def _unit(score: AccuracyScore) -> str:
-    return {"percent": "%", "tokens": " tokens"}.get(score.unit or "", "")
+    return {"percent": "%", "tokens": " tokens", "characters": " characters"}.get(
+        score.unit or "", ""
+    )
 
 
 @rule("A103", ERROR, cases={"in part": ERROR}, needs={"lines": "text.lines"})
