@@ -16,6 +16,7 @@ from assay.commands import parser_of
 from assay.signals import stopping
 from assay.status import EXIT_OK, EXIT_USAGE, Usage
 from assay.terminal import drop_output, say, write
+from checker.machine import MachineFault
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with stopping():
             return handler(options)
-    except Usage as error:
+    except (Usage, MachineFault) as error:
         say(f"assay: {error}")
         return EXIT_USAGE
     except BrokenPipeError:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import tempfile
-from pathlib import Path
 from typing import Literal
 
 from assay.prepare.draft import Draft, copied
 from assay.prepare.results import document, mapping_of, places
 from checker.engine import Options, check_listing
+from checker.scratch import scratch_folder
 from schemas.report import Report
 
 Treatment = Literal["keep", "leave-out", "open"]
@@ -63,8 +62,8 @@ def treat(draft: Draft, treatment: Treatment) -> None:
 def _failing(draft: Draft, also: tuple[str, ...] = ()) -> dict[str, str]:
     """The keys of results that fail, each with the first rule and its message."""
     known = places(draft)
-    with tempfile.TemporaryDirectory(prefix="assay-draft-") as scratch:
-        listing = draft.listing(Path(scratch))
+    with scratch_folder("assay-draft-") as scratch:
+        listing = draft.listing(scratch)
         options = Options(
             round=draft.round.name,
             select=(*_RUNS, "X002", *also),

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,8 +13,7 @@ from schemas.report import Finding
 __all__ = ["SUFFIXES", "BadArchive", "Limits", "opened"]
 
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".tar.zst", ".zip")
-_PREFIX = "assay-unpacked-"
-_LOCK = "in-use"
+_PREFIX = "assay-tree-"
 
 
 @contextmanager
@@ -36,8 +32,9 @@ def opened(where: Path, limits: Limits | None = None) -> Iterator[tuple[Path, li
     # Few checks unpack anything: what that takes is imported here.
     from checker.archive.tar import untar
     from checker.archive.zip import unzip
+    from checker.scratch import scratch_folder
 
-    with _temporary() as name:
+    with scratch_folder(_PREFIX) as name:
         # What is at the archive's top is named after the archive, as its folder would be.
         target = name / _stem(where.name)
         target.mkdir()
@@ -57,80 +54,6 @@ def opened(where: Path, limits: Limits | None = None) -> Iterator[tuple[Path, li
                 raise MachineFault(f"{where} cannot be unpacked: {error}") from error
             raise BadArchive(f"{where} cannot be unpacked: {error}") from error
         yield _inner(target), folder.findings
-
-
-@contextmanager
-def _temporary() -> Iterator[Path]:
-    """A folder that is gone afterwards; if this process is killed, the next one removes it."""
-    import tempfile
-
-    _sweep()
-    try:
-        name = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    except OSError as error:
-        raise MachineFault(
-            f"there is no folder to unpack an archive into: {error.strerror}"
-        ) from error
-    lock = None
-    try:
-        lock = _locked(name / _LOCK, create=True)
-        inside = name / "tree"
-        inside.mkdir()
-        yield inside
-    finally:
-        _remove(name)
-        if lock is not None:
-            os.close(lock)
-
-
-def _remove(name: Path) -> None:
-    """Remove a folder, and only then let an interruption through."""
-    import shutil
-
-    interrupted: KeyboardInterrupt | None = None
-    for _ in range(5):
-        try:
-            shutil.rmtree(name, ignore_errors=True)
-            break
-        except KeyboardInterrupt as error:
-            interrupted = error
-    if interrupted is not None:
-        raise interrupted
-
-
-def _locked(path: Path, *, create: bool = False) -> int | None:
-    """An open file with an exclusive lock, or None where another process has it."""
-    try:
-        import fcntl
-    except ImportError:  # no such locks: such folders are never swept
-        return None
-    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if create else 0)
-    try:
-        handle = os.open(path, flags, 0o600)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        return None
-    return handle
-
-
-def _sweep() -> None:
-    """Remove what killed processes of this user left: folders whose lock nobody holds."""
-    import shutil
-    import tempfile
-
-    with contextlib.suppress(OSError):
-        for place in Path(tempfile.gettempdir()).glob(_PREFIX + "*"):
-            status = place.lstat()
-            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-                continue
-            lock = _locked(place / _LOCK)
-            if lock is not None:
-                shutil.rmtree(place, ignore_errors=True)
-                os.close(lock)
 
 
 def _stem(name: str) -> str:

@@ -239,24 +239,31 @@ class DetailLog(msgspec.Struct):
         self.refuse(key, "true or false")
         return None
 
-    def refuse(self, key: str, expected: str) -> None:
-        """A record that is needed and whose value cannot be used is a fault, never just absent."""
-        found = self.entries.get(key)
-        if not found or key in self.unusable:
+    def refuse(self, key: str, expected: str, entry: Entry | None = None) -> None:
+        """A record (the last one) whose value cannot be used is a fault, never just absent."""
+        entry = entry or self.entry(key)
+        if entry is None or key in self.unusable:
             return
         self.unusable.add(key)
-        entry = found[-1]
-        shown = "null" if entry.value is None else f"{entry.value!s:.60}"
         self.faults.append(
             Fault(
                 path=self.path,
                 kind="unusable",
-                message=f"found {shown} as the value of {key}; expected {expected}",
+                message=f"found {_named(entry.value)} as the value of {key}; expected {expected}",
                 line=entry.line,
                 fix="use the detail log as LoadGen wrote it",
                 pointer=key,
             )
         )
+
+
+def _named(value: Any) -> str:
+    if isinstance(value, list | dict):
+        kind = "list" if isinstance(value, list) else "object"
+        return f"an empty {kind}" if not value else "a list" if kind == "list" else "an object"
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    return f"{value!s:.60}" or "no text"
 
 
 def add(log: DetailLog, entry: Entry) -> None:

@@ -10,15 +10,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
 from checker.parse.detail import HUGE, NULL, UNSET, DetailLog, Entry, Metadata, add, entry_of
+from checker.parse.documents import no_characters
 from checker.parse.reading import (
     MAX_LINE_BYTES,
     Fault,
     File,
     Unreadable,
+    number_of,
     read_bytes,
     read_first,
     read_lines,
@@ -34,6 +37,7 @@ _LONG = 4096
 _WHOLE_FILE = 48 * 1024 * 1024
 _START = 64 * 1024
 _MAX_FAULTS = 5
+_DIGITS = 300
 
 
 class _Line(msgspec.Struct, gc=False):
@@ -99,27 +103,51 @@ def read_start(file: File, keys: tuple[str, ...]) -> DetailLog:
     return read_detail(file)
 
 
-_PLAIN_VALUES = ("effective_", "requested_", "result_", "generated_")
+_PLAIN_TYPES = frozenset({int, float, str, bool})
+_PLAIN_VALUES = (
+    "effective_", "requested_", "result_", "generated_", "early_stopping_", "loadgen_", "power_",
+    "logger_", "num_errors", "sut_name", "qsl_", "test_datetime",
+)  # fmt: skip
+_SHA1 = "loadgen_file_sha1"
+_GENERATED = (
+    "generated_query_count",
+    "generated_samples_per_query",
+    "generated_query_duration",
+)
+_MESSAGES = ("generic_message", "warning_generic_message", "error_runtime", "error_invalid_config")
 
 
 def _refuse_structures(log: DetailLog) -> None:
-    """A setting or a result that is null, a list or an object is a Fault, whoever asks for it; so is
-    a loaded set that is not a list."""
+    """A setting or a result that is null, a list or an object is a Fault, whoever asks for it; so are
+    a loaded set that is not a list and a message that is not text."""
     for key, value in log.last.items():
-        if key.startswith(_PLAIN_VALUES):
-            if value is UNSET:
-                odd = memoryview(log.entries[key][-1].raw)[0] in b"n[{"
-            else:
-                odd = value is None or isinstance(value, list | dict)
-            if odd:
+        if type(value) not in _PLAIN_TYPES and key.startswith(_PLAIN_VALUES) and key != _SHA1:
+            value = log.get(key)
+            if value is None or isinstance(value, list | dict):
                 log.refuse(key, "a plain value")
-            elif key.startswith("generated_"):
-                log.number(key)
-    if _SET in log.entries:
-        entry = log.entries[_SET][-1]
-        kept = memoryview(entry.raw)[:1] if entry.decoded is UNSET else b""
-        if kept != b"[" and not isinstance(entry.decoded, list):
-            log.refuse(_SET, "a list of samples")
+    for key in _GENERATED:
+        for entry in log.entries.get(key, ()):
+            value = entry.value
+            text = isinstance(value, str) and number_of(value[:_LONG]) is not None
+            if type(value) not in (int, float) and not text:
+                log.refuse(key, "a number", entry)
+    for key in _MESSAGES:
+        for entry in log.entries.get(key, ()):
+            if not isinstance(entry.value, str):
+                log.refuse(key, "text", entry)
+    if not isinstance(log.last.get(_SHA1, {}), dict) and not isinstance(log.get(_SHA1), dict):
+        log.refuse(_SHA1, "an object with the hash of each file")
+    for entry in log.entries.get(_SET, ()):
+        if entry.line not in log.lengths and not _is_set(entry):
+            log.refuse(_SET, "a list of sample indices", entry)
+
+
+def _is_set(entry: Entry) -> bool:
+    """Whether a loaded set that was not cut out of its log is a list of whole numbers."""
+    if entry.decoded is UNSET and _indices(bytes(entry.raw)) is not None:
+        return True
+    found = entry.value
+    return isinstance(found, list) and all(type(index) is int for index in found)
 
 
 def _read_whole(log: DetailLog, data: bytes) -> bool:
@@ -143,7 +171,7 @@ def _read_whole(log: DetailLog, data: bytes) -> bool:
         records = _records.decode_lines(joined)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
-    if len(records) != len(lines):
+    if len(records) != len(lines) or not _fields_once(joined, records):
         return False
     loaded = [record for record in records if record.key == _SET] if sets else []
     if len(loaded) != len(sets):
@@ -176,6 +204,29 @@ def _read_whole(log: DetailLog, data: bytes) -> bool:
             log.lengths[record.line] = cut[1]
         last[_SET] = record.decoded
     return True
+
+
+_QUOTES = 32
+"""Quotation marks of a record as LoadGen writes it, without those of its value."""
+_ESCAPES = frozenset(b'"/nrt')
+
+
+def _fields_once(text: bytes, records: list[Entry]) -> bool:
+    """Whether every record has each field once, and no text holds an escape for a character that
+    nobody could see; False where that takes a closer look.
+
+    JSON readers take the last of two fields without a word. A second one has quotation marks: they
+    are counted, which takes a tenth of the time of reading.
+    """
+    pieces = text.split(b"\\")
+    if any(not piece or piece[0] not in _ESCAPES for piece in pieces[1:]):
+        return False
+    escaped = sum(piece[0] == 0x22 for piece in pieces[1:])
+    kinds = [type(record.decoded) for record in records]
+    texts = kinds.count(str)
+    if dict in kinds:  # the hashes of LoadGen's files
+        texts += 2 * len(records[kinds.index(dict)].decoded)
+    return text.count(b'"') == _QUOTES * len(records) + 2 * texts + escaped
 
 
 def _without_sets(data: bytes) -> tuple[bytes, list[tuple[bytes, int] | None]]:
@@ -288,6 +339,12 @@ def _mllog_line(log: DetailLog, number: int, line: bytes) -> None:
         if entry is None:
             return
     else:
+        quotes = _QUOTES + (2 if memoryview(record.value)[0] == 0x22 else 0)
+        if line.count(b'"') != quotes or b"\\" in line:
+            try:
+                _look_closer(log, number, line[len(MARKER) :])
+            except (ValueError, RecursionError):
+                _fault(log, number, "nests values too deep", line[len(MARKER) :])
         entry = Entry(
             record.key,
             UNSET,
@@ -299,10 +356,34 @@ def _mllog_line(log: DetailLog, number: int, line: bytes) -> None:
     add(log, entry)
 
 
+def _look_closer(log: DetailLog, number: int, text: bytes) -> Any:
+    """What a line holds as plain JSON; a field that is there twice and an escape that is no character
+    are Faults. Raises ValueError, RecursionError."""
+    twice: list[str] = []
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            twice.append(next(key for n, (key, _) in enumerate(pairs) if key in dict(pairs[:n])))
+        return found
+
+    value = json.loads(text, object_pairs_hook=once, parse_int=_whole)
+    if twice:
+        _fault(log, number, f"has {twice[0][:60]!r} twice", text)
+    if b"\\u" in text:
+        log.faults += no_characters(log.path, text.decode("utf-8", "replace"), value, line=number)
+    return value
+
+
+def _whole(digits: str) -> float:
+    """An integer; infinite where LoadGen cannot have written it."""
+    return int(digits) if len(digits) <= _DIGITS else float(digits)
+
+
 def _slow_record(log: DetailLog, number: int, text: bytes) -> Entry | None:
     """Decode a line that strict JSON refuses: NaN and Infinity are what LoadGen may print."""
     try:
-        value = json.loads(text)
+        value = _look_closer(log, number, text)
     except (ValueError, RecursionError):
         note = "is cut off or not JSON"
         if len(text) >= MAX_LINE_BYTES - len(MARKER):
@@ -312,14 +393,17 @@ def _slow_record(log: DetailLog, number: int, text: bytes) -> Entry | None:
     if not isinstance(value, dict) or not isinstance(value.get("key"), str):
         _fault(log, number, "is not a record with a key", text)
         return None
-    meta = value.get("metadata")
+    meta = value.get("metadata", {})
+    time = value.get("time_ms", 0.0)
+    odd = _odd_field(time, meta)
+    if odd:
+        _fault(log, number, f"has {odd} of another type than LoadGen writes", text)
     meta = meta if isinstance(meta, dict) else {}
 
     def whole(name: str) -> int:
         found = meta.get(name)
         return found if isinstance(found, int) else 0
 
-    time = value.get("time_ms")
     return entry_of(
         value["key"],
         number,
@@ -332,6 +416,20 @@ def _slow_record(log: DetailLog, number: int, text: bytes) -> Entry | None:
         pid=whole("pid"),
         tid=whole("tid"),
     )
+
+
+_TYPES = {
+    "is_error": bool, "is_warning": bool, "file": str, "line_no": int, "pid": int, "tid": int,
+}  # fmt: skip
+
+
+def _odd_field(time: Any, meta: Any) -> str | None:
+    """The name of a field beside the value that cannot be used as it is."""
+    if type(time) not in (int, float) or not abs(time) < 1e300:
+        return "time_ms"
+    if not isinstance(meta, dict):
+        return "metadata"
+    return next((n for n, kind in _TYPES.items() if type(meta.get(n, kind())) is not kind), None)
 
 
 def _fault(log: DetailLog, number: int, what: str, text: bytes) -> None:

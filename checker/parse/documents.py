@@ -83,7 +83,7 @@ def read_json(file: File, limit: int = MAX_DOCUMENT_BYTES) -> Document:
         if is_deep(value):
             raise RecursionError
         document.value = value
-        document.faults.extend(_no_characters(file.path, text, value))
+        document.faults.extend(no_characters(file.path, text, value))
     except json.JSONDecodeError as error:
         document.faults.append(
             Fault(
@@ -116,11 +116,14 @@ def whole_number(digits: str) -> int:
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
-def _no_characters(path: str, text: str, value: Any) -> Iterator[Fault]:
-    """Escapes that stand for NUL or for half a character: no text that a reader could see."""
+def no_characters(path: str, text: str, value: Any, *, line: int = 1) -> Iterator[Fault]:
+    """Escapes that stand for NUL or for half a character: no text that a reader could see.
+
+    line: where in the file the text begins.
+    """
     found = _NUL.search(text) if "\\u0000" in text else None
     if found is not None:
-        yield nul_fault(path, text.count("\n", 0, found.start()) + 1)
+        yield nul_fault(path, text.count("\n", 0, found.start()) + line)
     if "\\ud" in text.lower():
         try:
             json.dumps(value, ensure_ascii=False).encode()
@@ -129,6 +132,7 @@ def _no_characters(path: str, text: str, value: Any) -> Iterator[Fault]:
                 path,
                 "encoding",
                 "found half a character (\\ud800 to \\udfff alone)",
+                line=text.count("\n", 0, text.lower().index("\\ud")) + line,
                 fix="write the text that was meant",
             )
 
@@ -154,4 +158,4 @@ def _short(error: BaseException) -> str:
     return str(error)[:200]
 
 
-__all__ = ["MAX_DEPTH", "MAX_DIGITS", "Document", "read_bytes", "read_json"]
+__all__ = ["MAX_DEPTH", "MAX_DIGITS", "Document", "no_characters", "read_bytes", "read_json"]

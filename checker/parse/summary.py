@@ -72,6 +72,7 @@ _COUNT = re.compile(r"^(No|\d{1,20}) (ERRORS?|errors|warnings?) encountered")
 _SPECIAL = re.compile(
     r"^Per-(?:query|sample) latency|encountered|Early stopping|th percentile|^Recommendations$"
 )
+_TITLE = "MLPerf Results Summary"
 _LABEL = 100  # a longer label is not LoadGen's, and not remembered
 _YES = {"yes": True, "no": False}
 
@@ -80,7 +81,8 @@ class SummaryLog(msgspec.Struct):
     """One summary log.
 
     values: detail key -> (value, line); headline_percentile: (percent, ns, line) of the result
-    line; errors and warnings: the counts that the last lines state; notes: recommendations.
+    line; errors and warnings: the counts that the last lines state; titled: whether LoadGen's title is
+    there, which it writes above the results.
     """
 
     path: str
@@ -91,6 +93,7 @@ class SummaryLog(msgspec.Struct):
     errors: int | None = None
     warnings: int | None = None
     recommendations: list[str] = []
+    titled: bool = False
     faults: list[Fault] = []
     lines: int = 0
 
@@ -128,8 +131,9 @@ def read_summary(file: File) -> SummaryLog:
                 if not line:
                     recommending = False
                 continue
-            if line in ("MLPerf Results Summary", "Additional Stats", "Test Parameters Used"):
+            if line in (_TITLE, "Additional Stats", "Test Parameters Used"):
                 section = line
+                log.titled = log.titled or line == _TITLE
                 continue
             counted = _COUNT.match(line)
             if counted:
@@ -164,6 +168,8 @@ def read_summary(file: File) -> SummaryLog:
         if key is None or not colon:
             continue
         typed = read(value.strip())
+        if isinstance(typed, str) and read in (plain_value, _yes):
+            log.faults.append(_unusable(file.path, label.strip(), key, typed, number))
         if key == "effective_scenario":
             multistream = typed == "MultiStream"
         known = log.values.get(key)
@@ -193,6 +199,19 @@ def read_summary(file: File) -> SummaryLog:
             )
         )
     return log
+
+
+def _unusable(path: str, label: str, key: str, value: str, line: int) -> Fault:
+    """A value of another kind than LoadGen prints there."""
+    expected = "yes or no" if key.endswith("_met") else "a number"
+    return Fault(
+        path=path,
+        kind="unusable",
+        message=f"found {value[:60] or 'nothing'} as {label}; expected {expected}",
+        line=line,
+        fix="use the summary log that LoadGen wrote",
+        pointer=key,
+    )
 
 
 def _yes(value: str) -> Any:

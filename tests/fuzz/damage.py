@@ -6,6 +6,8 @@ it does not fit. Those of `PLACES` change what the file is.
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import json
 import os
 import random
@@ -150,6 +152,116 @@ def _repeated(chance: random.Random, key: Any, old: Any) -> bytes:
     return first + b", " + json.dumps(key).encode() + b": " + chance.choice((b'"other"', b"7"))
 
 
+def _block_cut(chance: random.Random, content: bytes) -> bytes | None:
+    """Cut where a block of a disk, a pipe or a buffer ends."""
+    sizes = [1 << n for n in range(9, 20) if 1 << n < len(content)]
+    return content[: chance.choice(sizes)] if sizes else None
+
+
+def _pointer(chance: random.Random, content: bytes) -> bytes:
+    """What Git LFS leaves where the content was not fetched."""
+    digest = hashlib.sha256(content).hexdigest()
+    text = f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize {len(content)}\n"
+    return text.encode()
+
+
+def _conflict(chance: random.Random, lines: list[bytes]) -> bool:
+    at = chance.randrange(len(lines))
+    other = _NUMBER.sub(b"17", lines[at])
+    lines[at : at + 1] = [
+        b"<<<<<<< HEAD", lines[at], b"=======", other, b">>>>>>> results"
+    ]  # fmt: skip
+    return True
+
+
+def _excerpt(chance: random.Random, lines: list[bytes]) -> bool:
+    """As pasted from a terminal: the first lines, dots, the last ones."""
+    if len(lines) < 9:
+        return False
+    first = chance.randrange(1, len(lines) // 2)
+    last = chance.randrange(1, len(lines) // 2)
+    lines[first:-last] = [b"..."]
+    return True
+
+
+def _shortened(chance: random.Random, lines: list[bytes]) -> bool:
+    """A line cut off where a terminal or an editor ends its lines."""
+    width = chance.choice((80, 120, 200))
+    long = [n for n, line in enumerate(lines) if len(line) > width]
+    if not long:
+        return False
+    at = chance.choice(long)
+    lines[at] = lines[at][:width]
+    return True
+
+
+def _marked(chance: random.Random, lines: list[bytes]) -> bool:
+    """A patch, a quotation or a numbered listing in place of the file."""
+    mark = chance.choice((b"+", b"> ", b"| ", b"%d: "))
+    lines[:] = [(mark % n if b"%" in mark else mark) + line for n, line in enumerate(lines, 1)]
+    return True
+
+
+def _wrapped(chance: random.Random, lines: list[bytes]) -> bool:
+    """A long line that became two."""
+    long = [n for n, line in enumerate(lines) if len(line) > 40]
+    if not long:
+        return False
+    at = chance.choice(long)
+    split = chance.randrange(20, len(lines[at]) - 10)
+    lines[at : at + 1] = [lines[at][:split], lines[at][split:]]
+    return True
+
+
+def _other_output(chance: random.Random, content: bytes) -> bytes:
+    """What another program wrote into the same file meanwhile."""
+    at = _at(chance, content)
+    text = chance.choice((b"Killed\n", b"\x1b[31mCUDA error\x1b[0m\n", b"100%|####| 5/5 [00:01]\r"))
+    return content[:at] + text + content[at:]
+
+
+def _field_twice(chance: random.Random, content: bytes) -> bytes | None:
+    places = list(_RECORD.finditer(content[:_LOOKED_AT]))
+    if not places:
+        return None
+    at = chance.choice(places)
+    other = chance.choice((b"1", b'"VALID"', at[1]))
+    return content[: at.start()] + b'"value": ' + other + b", " + content[at.start() :]
+
+
+def _listed(chance: random.Random, content: bytes) -> bytes | None:
+    places = [m.span(1) for m in _RECORD.finditer(content[:_LOOKED_AT])]
+    if not places:
+        return b"[" + content + b"]"
+    begin, end = chance.choice(places)
+    return content[:begin] + b"[" + content[begin:end] + b"]" + content[end:]
+
+
+def _python(chance: random.Random, content: bytes) -> bytes | None:
+    """A document printed by Python in place of json.dump."""
+    try:
+        return repr(json.loads(content)).encode(errors="surrogateescape")
+    except (ValueError, RecursionError):
+        return None
+
+
+def _comma(chance: random.Random, content: bytes) -> bytes | None:
+    """A number as some countries write it."""
+    places = [m.span() for m in _NUMBER.finditer(content[:_LOOKED_AT]) if b"." in m[0]]
+    if not places:
+        return None
+    begin, end = chance.choice(places)
+    return content[:begin] + content[begin:end].replace(b".", b",") + content[end:]
+
+
+def _quoted(chance: random.Random, content: bytes) -> bytes | None:
+    places = [m.span() for m in _NUMBER.finditer(content[:_LOOKED_AT])]
+    if not places:
+        return None
+    begin, end = chance.choice(places)
+    return content[:begin] + b'"' + content[begin:end] + b'"' + content[end:]
+
+
 DAMAGES: dict[str, Damage] = {
     "emptied": lambda chance, content: b"",
     "cut": lambda chance, content: content[: _at(chance, content)],
@@ -174,6 +286,24 @@ DAMAGES: dict[str, Damage] = {
     "line twice": _lines(_twice),
     "lines gone": _lines(_gone),
     "line long": _lines(_long),
+    "block cut": _block_cut,
+    "padded": lambda chance, content: content + bytes(-len(content) % 4096 or 4096),
+    "compressed": lambda chance, content: gzip.compress(content, 1, mtime=0),
+    "LFS pointer": _pointer,
+    "conflict": _lines(_conflict),
+    "excerpt": _lines(_excerpt),
+    "line shortened": _lines(_shortened),
+    "line wrapped": _lines(_wrapped),
+    "lines marked": _lines(_marked),
+    "other output": _other_output,
+    "field twice": _field_twice,
+    "in a list": _listed,
+    "by Python": _python,
+    "two documents": lambda chance, content: content + chance.choice((b"", b"\n")) + content,
+    "decimal comma": _comma,
+    "number quoted": _quoted,
+    "CRLF": lambda chance, content: content.replace(b"\n", b"\r\n"),
+    "marked as UTF-8": lambda chance, content: b"\xef\xbb\xbf" + content,
     "one line": lambda chance, content: content.replace(b"\n", chance.choice((b"\r", b"", b" "))),
 }  # fmt: skip
 """What may happen to the content of a file."""
@@ -200,6 +330,62 @@ PLACES: dict[str, Callable[[Path], None]] = {
     "device": lambda place: place.symlink_to("/dev/zero"),
 }
 """What may lie where a file was."""
+
+
+RENAMED: dict[str, Callable[[str], str]] = {
+    "name in another case": str.swapcase,
+    "name of a copy": lambda name: f"{Path(name).stem} (1){Path(name).suffix}",
+    "name of a backup": lambda name: f"{name}~",
+}
+"""What a file may be called instead."""
+
+
+def _loop(folder: Path) -> None:
+    folder.symlink_to(folder.parent)
+
+
+def _nothing(folder: Path) -> None:
+    """The folder is not there."""
+
+
+FOLDERS: dict[str, Callable[[Path], None]] = {
+    "folder emptied": _folder,
+    "folder gone": _nothing,
+    "folder is a file": lambda folder: folder.write_bytes(b"x\n") and None,
+    "folder loops": _loop,
+}
+"""What may be where the file's folder was."""
+
+FOLDERS_RENAMED: dict[str, Callable[[str], str]] = {
+    "folder in another case": str.swapcase,
+    "folder of a copy": lambda name: f"{name} - Copy",
+}
+"""What the file's folder may be called instead."""
+
+
+def renamed(place: Path, name: str) -> Callable[[], None]:
+    """Rename a file or a folder; call what is returned to put it back."""
+    there = place.rename(place.with_name(name))
+
+    def back() -> None:
+        there.rename(place)
+
+    return back
+
+
+def folder_replaced(folder: Path, kind: str, aside: Path) -> Callable[[], None]:
+    """Put something else where a folder is, which is kept aside; call what is returned to put it back."""
+    folder.rename(aside)
+    FOLDERS[kind](folder)
+
+    def back() -> None:
+        if folder.is_dir() and not folder.is_symlink():
+            shutil.rmtree(folder)
+        else:
+            folder.unlink(missing_ok=True)
+        aside.rename(folder)
+
+    return back
 
 
 def replaced(place: Path, kind: str) -> Callable[[], None]:

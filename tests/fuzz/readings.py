@@ -96,7 +96,12 @@ def reading_of(place: Path, round: Round, asked: Asked) -> Any:
         every = {key: [e.value for e in log.all(key)] for key in asked.all if key in log}
         return plain([log.format, last, every, log.error_count])
     if name == "mlperf_log_summary.txt":
-        return plain(read_summary(file))
+        summary = read_summary(file)
+        stated = {key: value for key, (value, _) in summary.values.items()}
+        again = [(key, first, other) for key, first, other, _ in summary.repeated]
+        estimates = [(percent, ns) for percent, ns, _ in summary.estimates]
+        counts = (summary.errors, summary.warnings, summary.recommendations, summary.titled)
+        return plain([stated, again, (summary.headline_percentile or ())[:2], estimates, *counts])
     if name == "mlperf_log_accuracy.json" and "/TEST" not in str(place):
         return plain(read_ends(file, counted=True))
     if name == "mlperf_log_accuracy.json":

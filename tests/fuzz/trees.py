@@ -12,37 +12,60 @@ import shutil
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from checker.engine import Options, check
+from checker.model import SCENARIOS
 from checker.parse import reading
 from schemas.load import load_round
 from schemas.report import Finding, Report, decode, encode
 from tests.corpus import corpus_rounds, unpacked
-from tests.fuzz.damage import DAMAGES, PLACES, replaced
+from tests.fuzz.damage import (
+    DAMAGES,
+    FOLDERS,
+    FOLDERS_RENAMED,
+    PLACES,
+    RENAMED,
+    folder_replaced,
+    renamed,
+    replaced,
+)
 from tests.fuzz.readings import Asked, reading_of
 from tests.fuzz.seeds import TREES
 from tests.trees import good_tree
 
 PLAIN_DAMAGE = {
-    *PLACES, "emptied", "cut", "beginning gone", "bit", "noise", "nul", "other encoding", "bytes",
-    "record wrong", "value wrong", "key twice", "nested",
+    *PLACES, *RENAMED, *FOLDERS, *FOLDERS_RENAMED, "emptied", "cut", "beginning gone", "bit", "noise",
+    "nul", "other encoding", "bytes", "record wrong", "value wrong", "key twice", "nested",
+    "block cut", "padded", "compressed", "LFS pointer", "conflict", "excerpt", "line shortened",
+    "line wrapped", "lines marked", "field twice", "in a list", "by Python", "CRLF", "marked as UTF-8",
+    "two documents", "other output", "decimal comma",
 }  # fmt: skip
 """Damage that leaves nothing which somebody may have meant."""
 
+_CUT = {"cut", "beginning gone", "block cut", "excerpt", "line wrapped", "line shortened"}
+_NOT_THERE = {
+    *RENAMED, *FOLDERS_RENAMED, "gone", "folder", "folder with a file", "folder gone", "folder emptied",
+}  # fmt: skip
+_SCENARIO = rf"/({'|'.join(SCENARIOS)})/[^/]+$"
+
 EXCEPTIONS: tuple[tuple[str, set[str], str], ...] = (
-    (r"/(user\.conf|config\.yaml)$", {"cut", "beginning gone"}, "fewer lines are settings, too"),
-    (r"^open/.*/TEST\d\d", {"cut", "beginning gone", "emptied", "gone", "folder with a file"},
-     "an open result needs no test"),
+    (r"/(user\.conf|config\.yaml)$", _CUT, "fewer lines are settings, too"),
+    (r"/user\.conf$", {"two documents"}, "every setting twice, with one value"),
+    (r"^open/.*/TEST\d\d", {*_CUT, *_NOT_THERE, "emptied"}, "an open result needs no test"),
+    (_SCENARIO, {"folder in another case"}, "a scenario may be spelled in any case"),
     (r"/(config\.yaml|result_summary\.json|accuracy_results\.json)$", {"value wrong"},
      "most of what an endpoints client writes is read by no rule"),
     (r"/(client|server)\.json$", {"value wrong"}, "the messages' texts and times are read by no rule"),
-    (r"/systems/[^/]+\.json$", {"value wrong"}, "fields on power may be of any type"),
-    (r"/mlperf\.conf$", {"gone"}, "LoadGen has its own"),
-    (r"/accuracy\.txt$", {"cut", "beginning gone"}, "what is left may be a whole text"),
+    (r"/systems/[^/]+\.json$", {"value wrong", "in a list"}, "fields on power may be of any type"),
+    (r"/systems/[^/]+\.json$", {"decimal comma"}, "versions are any text"),
+    (r"/TEST01/accuracy/", {*_NOT_THERE, "folder is a file"}, "read where the verdict is not PASS"),
+    (r"/TEST06/(performance|accuracy)/", _NOT_THERE, "the round requires TEST06's verdict alone"),
+    (r"/mlperf\.conf$", _NOT_THERE, "LoadGen has its own"),
+    (r"/accuracy\.txt$", _CUT, "what is left may be a whole text"),
 )  # fmt: skip
 """Damage that is no finding: path, kinds, why."""
 
@@ -177,11 +200,13 @@ class _Tree:
     def damage(self, chance: random.Random) -> _Done | None:
         """One damage; None where it did not fit or changed nothing."""
         place = chance.choice(self.by_name[chance.choice(sorted(self.by_name))])
-        path = place.relative_to(self.root.resolve()).as_posix()
+        path = self._path(place)
         audit = chance.random() < 0.5
-        if chance.random() < 0.15:
-            kind = chance.choice(sorted(PLACES))
-            back = replaced(place, kind)
+        names = (path, path)
+        if chance.random() < 0.2:
+            kind = chance.choice(_OF_PLACES)
+            back, there = _otherwise(place, kind, self.root.parent / "aside")
+            names = (path if kind in (*PLACES, *RENAMED) else _folder_of(path), self._path(there))
             changed = True
         else:
             kind = chance.choice(sorted(DAMAGES))
@@ -205,19 +230,26 @@ class _Tree:
             return _Done(kind, path, f"the check ended with {type(error).__name__}: {error}")
         finally:
             back()
-        unseen = changed and path not in self.faulty and not self._seen(report, path, audit)
+        seen = self._seen(report, path, audit, *names)
+        unseen = changed and path not in self.faulty and not seen
         return _Done(kind, path, wrong, unseen)
 
-    def _seen(self, report: Report, path: str, audit: bool) -> bool:
+    def _path(self, place: Path) -> str:
+        return place.relative_to(self.root.resolve()).as_posix()
+
+    def _seen(self, report: Report, path: str, audit: bool, old: str, new: str) -> bool:
         """Whether a finding names the file, or a new one a folder that it is in or a file beside it
-        that was expected."""
+        that was expected. new: what old, the file or a folder that it is in, is called now."""
+        known = self.known[audit]
         folders = _above(path)
         beside = path.rpartition("/")[0]
         return any(
             f.path == path
             or path in f.message
+            or (new != old and f.path == new)
             or (
-                _key(f) not in self.known[audit]
+                _key(f) not in known
+                and _key(f, new, old) not in known
                 and (f.path in folders or (f.path or "").rpartition("/")[0] in (beside, *folders))
             )
             for f in report.findings
@@ -244,10 +276,32 @@ def _opening(opened: set[str]) -> Any:
     return noting()
 
 
+_OF_PLACES = sorted({*PLACES, *RENAMED, *FOLDERS, *FOLDERS_RENAMED})
+
+
+def _otherwise(place: Path, kind: str, aside: Path) -> tuple[Callable[[], None], Path]:
+    """Damage to what a file or its folder is or is called: what puts it back, and its name now."""
+    if kind in PLACES:
+        return replaced(place, kind), place
+    if kind in FOLDERS:
+        return folder_replaced(place.parent, kind, aside), place.parent
+    of_file = kind in RENAMED
+    one = place if of_file else place.parent
+    name = (RENAMED if of_file else FOLDERS_RENAMED)[kind](one.name)
+    return renamed(one, name), one.with_name(name)
+
+
+def _folder_of(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
 def _above(path: str) -> set[str]:
     parts = path.split("/")
     return {"/".join(parts[:n]) for n in range(5, len(parts))} | {"/".join(parts[:-1])}
 
 
-def _key(finding: Finding) -> tuple[Any, ...]:
-    return (finding.rule, finding.path, finding.message)
+def _key(finding: Finding, new: str = "", old: str = "") -> tuple[Any, ...]:
+    """What makes two findings one, where a path was called otherwise."""
+    if new == old:
+        return (finding.rule, finding.path, finding.message)
+    return (finding.rule, (finding.path or "").replace(new, old), finding.message.replace(new, old))

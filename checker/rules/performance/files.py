@@ -7,7 +7,15 @@ from collections.abc import Iterator
 
 from checker import loadgen_keys as keys
 from checker import metrics
-from checker.model import AccuracyRun, ComplianceRun, PerformanceRun, RangingRun, Result, Run
+from checker.model import (
+    AccuracyRun,
+    ComplianceRun,
+    PerformanceRun,
+    PoweredRun,
+    RangingRun,
+    Result,
+    Run,
+)
 from checker.parse.detail import DetailLog
 from checker.parse.reading import File, Folder
 from checker.parse.summary import SummaryLog
@@ -176,7 +184,7 @@ def summary_whole(
     Source: LoadGen logging.cc: every run ends with its counts of warnings and errors; results.cc and
         test_settings_internal.cc: results and settings.
     """
-    if summary.faults:
+    if any(fault.kind != "unusable" for fault in summary.faults):
         return
     if summary.errors is None:
         yield Problem(
@@ -189,7 +197,18 @@ def summary_whole(
         )
         return
     if detail is not None and run.mode == "PerformanceOnly":
+        if not summary.titled:
+            yield Problem(
+                "found no title; expected the line MLPerf Results Summary, with which LoadGen begins",
+                path=run.summary_path,
+                required="MLPerf Results Summary",
+                case="lines",
+            )
         missing = [key for key in _printed(run, detail) if key not in summary.values]
+        per_query = keys.QUERY_LATENCY.minimum in detail
+        headline = run.scenario == "SingleStream" or (run.scenario == "MultiStream" and per_query)
+        if headline and summary.headline_percentile is None:
+            missing.append("the percentile latency that is the result")
         if missing:
             text = f"found no line for {listed(missing)}; expected each value that LoadGen prints"
             yield Problem(
@@ -271,10 +290,11 @@ def detail_log_whole(
     detail: DetailLog,
     mode: str,
 ) -> Problems:
-    """The detail log is complete: it holds the end of the measured phase and, of a performance run,
-    its last results.
+    """The detail log is complete and of one run: it holds the end of the measured phase and, of a
+    performance run, its last results; every setting and result once.
 
-    Why: a log that ends earlier is truncated, and LoadGen's errors may be what is missing.
+    Why: a log that ends earlier is truncated, and LoadGen's errors may be what is missing. Of a value
+        that is there twice, nobody knows which one is the run's.
     Fix: use the detail log as LoadGen wrote it.
     Source: LoadGen loadgen.cc and results.cc: power_begin and power_end of every run, then percentiles
         up to the 99.9th; num_errors from 5.0.21 on.
@@ -290,3 +310,29 @@ def detail_log_whole(
     if missing:
         text = f"found no {listed(missing)}; expected a log that ends as LoadGen ends it"
         yield Problem(text, path=run.detail_path, line=detail.lines, required=missing, damage=True)
+    again = [
+        key
+        for key, found in detail.entries.items()
+        if len(found) > 1
+        and key.startswith(_ONCE)
+        and key not in _SEVERAL
+        # P123 names different values of these runs.
+        and not (isinstance(run, PoweredRun) and any(e.value != found[0].value for e in found))
+    ]
+    if again and mode != "FindPeakPerformance":
+        first, second = (f"{entry.line:,}" for entry in detail.all(again[0])[:2])
+        text = (
+            f"found {again[0]} on lines {first} and {second}; expected it once, in a log of one run"
+        )
+        yield Problem(
+            text,
+            path=run.detail_path,
+            line=detail.all(again[0])[1].line,
+            found=again[:50],
+            count=len(again),
+        )
+
+
+_ONCE = ("effective_", "requested_", "result_", "test_datetime", "loadgen_version", "sut_name")
+_SEVERAL = frozenset({"result_invalid_reason"})
+"""LoadGen writes one for each reason."""

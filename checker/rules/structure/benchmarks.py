@@ -217,9 +217,9 @@ def one_folder_per_benchmark(group: BenchmarkFolder, round: Round) -> Problems:
 
 @rule("S137", ERROR, cases={"without run_1": ERROR}, needs="complete")
 def run_folders_spelled(result: Result, round: Round) -> Problems:
-    """The folders of a result's runs are spelled as in the rules.
+    """The folders of a result's runs and compliance tests are spelled as in the rules.
 
-    Why: the official checker looks for performance/run_1 and accuracy, and finds no other name.
+    Why: the official checker looks for performance/run_1, accuracy and TEST01, and finds no other name.
     Fix: rename the folder with git mv.
     Source: submission_rules.adoc, "Directory structure": results.
     """
@@ -245,6 +245,13 @@ def run_folders_spelled(result: Result, round: Round) -> Problems:
             )
         else:
             yield _misspelled(folder, f"run_{run.index}")
+    for test in result.tests.values():
+        below = test.folder.folder("performance")
+        runs = below and below.folder("run_1")
+        expected = {test.name: test.folder, "performance": below, "run_1": runs}
+        for name, folder in {**expected, "accuracy": test.folder.folder("accuracy")}.items():
+            if folder is not None and folder.name != name:
+                yield _misspelled(folder, name)
 
 
 def _misspelled(folder: Folder, name: str) -> Problem:

@@ -100,8 +100,12 @@ def submitter_entries(submitter: Submitter, round: Round) -> Problems:
         if near == "results" and folder.folder("results") is None:
             continue  # results-present names it
         if near is not None:
+            # Assay reads systems, results, ... in any case; the official checker does not.
+            read = name.lower() == near.lower() and near not in folder.folders
             yield Problem(
-                f"found the folder {name}, which is not read; did you mean {near}?",
+                f"found the folder {name}; expected {near}"
+                if read
+                else f"found the folder {name}, which is not read; did you mean {near}?",
                 path=below.path,
                 found=name,
                 required=near,

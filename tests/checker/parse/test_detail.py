@@ -216,3 +216,72 @@ def test_long_logs_are_streamed(as_file: MakeFile, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(module, "_WHOLE_FILE", 1000)
     streamed = read_detail(as_file(text))
     assert contents(streamed) == contents(whole) and streamed.faults == []
+
+
+ODD_RECORDS = {
+    "generic_message": (
+        ("null", "found null as the value of generic_message; expected text"),
+        ('"\\u0000"', "line 2 holds NUL bytes"),
+        ('"a\\u0000b"', "line 2 holds NUL bytes"),
+        ('"\\ud800"', "found half a character (\\ud800 to \\udfff alone)"),
+        ("{}", "found an empty object as the value of generic_message; expected text"),
+        ("7", "found 7 as the value of generic_message; expected text"),
+    ),
+    "loadgen_version": (
+        ("null", "found null as the value of loadgen_version; expected a plain value"),
+        ("[[]]", "found a list as the value of loadgen_version; expected a plain value"),
+    ),
+    "loadgen_file_sha1": (
+        ("true", "found true as the value of loadgen_file_sha1; expected an object with the hash of each file"),
+    ),
+    "loaded_qsl_set": (
+        ("[" * 900 + "]" * 900, "found a list as the value of loaded_qsl_set; expected a list of sample indices"),
+        ("[1, 2.5]", "found a list as the value of loaded_qsl_set; expected a list of sample indices"),
+        ("{}", "found an empty object as the value of loaded_qsl_set; expected a list of sample indices"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", ODD_RECORDS)
+def test_a_record_that_no_reader_could_use_is_a_fault(key: str, as_file: MakeFile) -> None:
+    """In a message of several too, and whoever asks for it."""
+    after = record("generic_message", "Starting accuracy mode")
+    for value, message in ODD_RECORDS[key]:
+        odd = record(key, "@").replace('"@"', value)
+        log = read_detail(as_file("\n".join([record("a", 1), odd, after]) + "\n"))
+        assert [(f.message, f.line) for f in log.faults] == [(message, 2)]
+
+
+def test_a_field_twice_is_a_fault(as_file: MakeFile) -> None:
+    """JSON readers take the last, people the first; however it is written."""
+    sound = record("result_validity", "VALID")
+    for twice, key in (
+        (sound.replace('"value": "VALID"', '"value": "INVALID", "value": "VALID"'), "value"),
+        (sound.replace('"value": "VALID"', '"value" :1,"value": "VALID"'), "value"),
+        (sound.replace('"value"', '"val\\u0075e": 1, "value"'), "value"),
+        (sound.replace('"is_error"', '"is_error": true, "is_error"'), "is_error"),
+        (
+            record("loadgen_file_sha1", {"a": "1"}).replace('"a"', '"a": "2", "a"'),
+            "a",
+        ),
+    ):
+        text = "\n".join([record("a", 'said "so"'), twice, record("b", "x\ny")]) + "\n"
+        log = read_detail(as_file(text))
+        assert [(f.kind, f.line) for f in log.faults] == [("syntax", 2)], twice
+        assert f"line 2 has {key!r} twice" in log.faults[0].message
+        assert len(log.entries) == 3, "the rest is read"
+
+
+def test_a_field_of_another_type_is_a_fault(as_file: MakeFile) -> None:
+    """An error is not one because its mark cannot be read."""
+    for change in (
+        record("error_runtime", "no", is_error=None),
+        record("error_runtime", "no", is_error="true"),
+        record("error_runtime", "no", pid="7"),
+        record("error_runtime", "no").replace('"time_ms": 1.5', '"time_ms": null'),
+        record("error_runtime", "no").replace('"time_ms": 1.5', '"time_ms": NaN'),
+        record("error_runtime", "no").replace('"metadata": {', '"metadata": [], "other": {'),
+    ):
+        log = read_detail(as_file(change + "\n"))
+        assert [(f.kind, f.line) for f in log.faults] == [("syntax", 1)], change
+        assert "of another type than LoadGen writes" in log.faults[0].message

@@ -112,11 +112,11 @@ def _cut_summary(tree: GoodTree) -> None:
     tree.write(place, _without_counts(place.read_text()))
 
 
-def _summary_without(beginning: str) -> Callable[[GoodTree], None]:
+def _summary_without(beginning: str, scenario: str = "Offline") -> Callable[[GoodTree], None]:
     """Without the lines that begin so; where it is the heading of a section, without the section."""
 
     def change(tree: GoodTree) -> None:
-        place = tree.result("Offline").summary
+        place = tree.result(scenario).summary
         head, found, tail = place.read_text().partition(f"\n{beginning}")
         assert found
         rest = tail.partition("\n\n" if beginning == "Test Parameters" else "\n")[2]
@@ -128,6 +128,17 @@ def _summary_without(beginning: str) -> Callable[[GoodTree], None]:
 def _label_twice(tree: GoodTree) -> None:
     place = tree.result("Offline").summary
     tree.write(place, re.sub(r"(SUT name : ).*", r"\g<0>\n\1Other", place.read_text(), count=1))
+
+
+def _logged_twice(log: str) -> Callable[[GoodTree], None]:
+    """A log with the settings of a second run at its end."""
+
+    def change(tree: GoodTree) -> None:
+        place = getattr(tree.result("Offline"), log)
+        lines = place.read_text().splitlines(keepends=True)
+        tree.write(place, "".join([*lines, *(x for x in lines if '"effective_' in x)]))
+
+    return change
 
 
 def _ends_early(scenario: str) -> Callable[[GoodTree], None]:
@@ -642,9 +653,17 @@ BREAKS: dict[str, list[Break]] = {
         Break(_summary_without("Test Parameters"), [("P147", "Offline/summary")], PLAIN),
         Break(_summary_without("Mean latency"), [("P147", "Offline/summary")], TEXT),
         Break(_summary_without("No warnings"), [("P147", "Offline/summary")], PLAIN),
+        Break(_summary_without("MLPerf Results"), [("P147", "Offline/summary")], PLAIN),
         Break(_label_twice, [("P147", "Offline/summary")], PLAIN),
+        Break(
+            _summary_without("90.0th perc", "SingleStream"),
+            [("P147", "SingleStream/summary")],
+            EDGE,
+        ),
     ],
     "P165": [
+        Break(_logged_twice("accuracy_detail"), [("P165", "Offline/accuracy/detail")], PLAIN),
+        Break(_logged_twice("detail"), [("P165", "Offline/detail")], PLAIN),
         Break(_ends_early("Offline"), [("P165", "Offline/accuracy/detail")], PLAIN),
     ],
     "P144": [

@@ -118,6 +118,7 @@ def _other_spelling(tree: GoodTree) -> None:
     good_tree(tree.root.parent, **OPEN, submitter="ACME", into=tree)
 
 
+_TEST01 = "closed/Acme/results/box1/rgat/Offline/TEST01"
 BREAKS: dict[str, list[Break]] = {
     "S101": [
         Break(
@@ -326,6 +327,8 @@ BREAKS: dict[str, list[Break]] = {
                     "closed/Acme/results/box1/rgat/Offline/Accuracy"),
               [("S137", "Offline/Accuracy")], RGAT),
         Break(_logs_up, [("S137", "Offline/performance")], RGAT),
+        Break(_move(f"{_TEST01}/performance/run_1", f"{_TEST01}/performance/Run_1"),
+              [("S137", "Offline/TEST01/performance/Run_1")], RGAT),
     ],
 }  # fmt: skip
 
