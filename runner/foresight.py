@@ -61,6 +61,9 @@ def foresee(plan: Plan) -> str:
         parts.append(f"{tests} compliance test{'s' * (tests != 1)}")
     if plan.conduct.search is not None:
         parts.append("a search for the load each")
+    # At a low rate a short run lasts as long as its queries need.
+    searched = plan.conduct.search is not None and {"Server", "Interactive"} & set(plan.scenarios)
+    later = "; the search in Server says its longest time after the first short run"
     size = 0
     for tensor in benchmark.inputs:
         bits = re.search(r"\d+$", tensor.dtype)
@@ -71,7 +74,7 @@ def foresee(plan: Plan) -> str:
         held = min(held, count * size)
     return (
         f"{', '.join(plan.scenarios)}: {', '.join(parts)}; at least {duration_text(least)} and "
-        f"the accuracy runs' own time, up to {duration_text(most)} if all is repeated; "
+        f"the accuracy runs' own time, up to {duration_text(most)} if all is repeated{later if searched else ''}; "
         f"{held / 1e6:.0f} MB of samples in memory"
     )
 

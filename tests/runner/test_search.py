@@ -279,6 +279,19 @@ def test_a_rate_far_below_the_warm_up_s_is_a_disturbed_machine(
     with pytest.raises(RunFailed, match=r"machine disturbed: found .* suggests about 550"):
         search_with(Roomy(), "Server", tmp_path / "log.jsonl", monkeypatch)
 
+    # Less far below it is the system's own, unless runs were seen to be disturbed.
+    monkeypatch.setattr("tests.runner.test_search.CAPACITY", 480.0)
+    found = search_with(Roomy(), "Server", tmp_path / "quiet.jsonl", monkeypatch)
+    assert 480 / 1.05 <= found.best <= 480
+
+    class Busy(Roomy):
+        def __call__(self, job: Job, folder: Path, progress: Any) -> Measurement:
+            made = super().__call__(job, folder, progress)
+            return replace(made, disturbed=0.03 if made.valid else 0.0)
+
+    with pytest.raises(RunFailed, match=r"machine disturbed: found .* suggests about 550"):
+        search_with(Busy(), "Server", tmp_path / "busy.jsonl", monkeypatch)
+
 
 def test_the_announced_time_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
