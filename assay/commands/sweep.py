@@ -185,7 +185,10 @@ def run(options: argparse.Namespace) -> int:
         raise Usage(str(error)) from error
     except KeyboardInterrupt:
         listener.line.clear()
-        write(sweeping.table(sweep, rows, {}, standard_output()))
+        for row in (row for of in rows.values() for row in of):
+            row.reason = row.reason or ("" if row.rates else "not measured")
+        write(sweeping.table(sweep, rows, choose(rows), standard_output()))
+        say("stopped before every combination was measured; no run file is written")
         raise
     finally:
         listener.line.clear()

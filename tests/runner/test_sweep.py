@@ -137,6 +137,27 @@ def test_no_short_run_is_begun_when_the_time_is_over(probes: list[tuple[str, Any
     assert {r.reason for r in rows["Offline"]} == {NO_TIME} and run.foresee()[1] == 1.0
 
 
+def test_a_sweep_that_is_stopped_shows_the_best_so_far(
+    probes: list[tuple[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    measured = sweep.probe_once
+
+    def probe(job: Any, *rest: Any) -> Probe:
+        if job.batch_size == 4:
+            raise KeyboardInterrupt
+        return measured(job, *rest)
+
+    monkeypatch.setattr(sweep, "probe_once", probe)
+    best = tmp_path / "best.toml"
+    assert main(["sweep", "--batch", "1,2,4", "--save-config", str(best), "--no-progress"]) == 130
+    out, err = capsys.readouterr()
+    assert "Offline: batch 2 has 202 samples/s." in out and "not measured" in out
+    assert "no run file is written" in err and not best.exists()
+
+
 def test_a_sweep_of_the_embedded_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """For real: its table, picture and JSON, and a run file that a run takes as it is."""
     best, picture, whole = (tmp_path / name for name in ("best.toml", "sweep.svg", "sweep.json"))
