@@ -75,6 +75,13 @@ class Plan(msgspec.Struct):
     other_submitters: list[str] = []
     keys: set[str] = set()
 
+    def forget(self) -> None:
+        """Give up the listing, which takes most of a large tree's memory; names and keys are kept."""
+        self.tree.root = Folder("")
+        for submitter in self.tree.submitters:
+            submitter.folder = self.tree.root
+            submitter.benchmarks = []
+
 
 class Place(msgspec.Struct, frozen=True):
     """Names that TREE's own parent folders give when TREE is only a part of a submission."""

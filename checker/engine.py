@@ -19,7 +19,7 @@ from checker.building import build_report
 from checker.cache import TreeCache, Wide
 from checker.causes import linked
 from checker.clean import clean
-from checker.detect import detect_round
+from checker.detect import Detected, detect_round
 from checker.discover import Place, Plan, ResultPlan, discover, locate
 from checker.judging import Judge
 from checker.load import load_system
@@ -104,7 +104,7 @@ def check_listing(
     from checker.rules import select_rules
 
     rules = select_rules(options.select, options.ignore, audit=options.audit)
-    part = _judged(Path(name), Path(name), listing, [], options, rules)
+    part = _judged(_planned(Path(name), Path(name), listing, options), options, rules)
     return build_report([part], rules, options, version)
 
 
@@ -117,36 +117,65 @@ def _examine(
 ) -> Examined:
     """Judge one tree by itself."""
     with opened(where, options.unpack) as (folder, archive_findings):
-        listing = list_tree(folder)
-        if options.manifest is not None:
-            archive_findings = [*archive_findings, *compare(listing, options.manifest)]
-        return _judged(where, folder, listing, archive_findings, options, rules, executor, progress)
+        planned = _listed(where, folder, options)
+        planned.findings += archive_findings
+        return _judged(planned, options, rules, executor, progress)
+
+
+class _Planned(msgspec.Struct):
+    """What there is to judge in one tree; ``folder`` is where it is, ``where`` what it is called.
+
+    Nothing else holds the listing, so that it can be given up before the end.
+    """
+
+    where: Path
+    folder: Path
+    place: Place
+    detected: Detected
+    round: Round
+    plan: Plan
+    findings: list[Finding]
+
+
+def _listed(where: Path, folder: Path, options: Options) -> _Planned:
+    listing = list_tree(folder)
+    planned = _planned(where, folder, listing, options)
+    if options.manifest is not None:
+        planned.findings += compare(listing, options.manifest)
+    return planned
+
+
+def _planned(where: Path, folder: Path, listing: Folder, options: Options) -> _Planned:
+    place = _with_names(locate(folder, listing), options)
+    above = (place.benchmark,) if place.scope in ("benchmark", "result", "run") else ()
+    detected = detect_round(listing, above)
+    round = load_round(options.round or detected.name)
+    plan = discover(
+        listing, round, place, divisions=options.divisions, submitters=options.submitters
+    )
+    return _Planned(where, folder, place, detected, round, plan, [])
 
 
 def _judged(
-    where: Path,
-    folder: Path,
-    listing: Folder,
-    archive_findings: Sequence[Finding],
+    planned: _Planned,
     options: Options,
     rules: Sequence[Rule],
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> Examined:
-    """Judge one listed tree; ``folder`` is where it is, ``where`` what it is called."""
-    place = _with_names(locate(folder, listing), options)
-    above = (place.benchmark,) if place.scope in ("benchmark", "result", "run") else ()
-    detected = detect_round(listing, above)
-    name = options.round or detected.name
-    round = load_round(name)
-    plan = discover(
-        listing, round, place, divisions=options.divisions, submitters=options.submitters
-    )
-    known = _cached(where, folder, options, place, round, rules)
+    """Judge one listed tree. Its listing and its results' plans are given up as soon as they can be."""
+    where, place, round, plan = planned.where, planned.place, planned.round, planned.plan
+    known = _cached(where, planned.folder, options, place, round, rules)
     judge = Judge(rules, round, audit=options.audit)
     wide: list[Wide] = []
     # Only of a very large tree are results' folders packed.
     share = Sharing(any(r.folder.is_packed for r in plan.results))
+    unnamed = place.scope == "run" and any(p.name is None for p in plan.results)
+
+    def meanwhile() -> None:
+        wide.extend(_wide(plan, judge, known, share))
+        plan.forget()
+
     outcomes = _outcomes(
         plan,
         known,
@@ -156,12 +185,12 @@ def _judged(
         share,
         executor=executor,
         progress=progress,
-        meanwhile=lambda: wide.extend(_wide(plan, judge, known)),
+        meanwhile=meanwhile,
     )
-    findings = [*archive_findings]
+    findings = planned.findings
     findings.extend(f for outcome in outcomes for f in outcome.findings)
     findings.extend(f for found in wide for f in found.findings)
-    described = _by_result(plan, wide, share)
+    described = _by_result(plan, wide)
     rows = [
         msgspec.structs.replace(outcome.row, system_description=described[outcome.row.key])
         for outcome in outcomes
@@ -171,14 +200,14 @@ def _judged(
     prints = [mark for outcome in outcomes for mark in outcome.prints]
     for shared in shared_logs(prints, described):
         findings.extend(judge(shared).findings)
-    findings.extend(about_round(options, detected, round))
-    if not plan.results:
+    findings.extend(about_round(options, planned.detected, round))
+    if not outcomes:
         findings.append(nothing_checked(plan, options))
-    elif place.scope == "run" and plan.results[0].name is None:
+    elif unnamed:
         findings.append(no_limits(place, round))
     return Examined(
         round=round,
-        detected_from="given by --round" if options.round else detected.reason,
+        detected_from="given by --round" if options.round else planned.detected.reason,
         place=place,
         tree=clean(where.name or str(where.resolve().name)) or ".",
         rows=rows,
@@ -230,16 +259,21 @@ def _outcomes(
     progress: Progress | None,
     meanwhile: Callable[[], None],
 ) -> list[Outcome]:
-    """What was found about each result, from the cache or by judging it, in the plan's order."""
-    found = [_remembered(known, p, share) for p in plan.results]
+    """What was found about each result, from the cache or by judging it, in the plan's order.
+
+    The plan's results are given up one by one as they are judged.
+    """
+    results, plan.results = plan.results, []
+    found = [_remembered(known, p, share) for p in results]
 
     def arrived(result: ResultPlan, outcome: Outcome) -> Outcome:
         if known is not None:
             known.keep_outcome(result, outcome)
         return share.outcome(outcome, result.key)
 
+    results = [p for p, outcome in zip(results, found, strict=True) if outcome is None]
     judged = run_units(
-        [p for p, outcome in zip(plan.results, found, strict=True) if outcome is None],
+        results,
         round,
         rules,
         jobs=_jobs(options.jobs),
@@ -259,7 +293,7 @@ def _remembered(known: TreeCache | None, plan: ResultPlan, share: Sharing) -> Ou
     return share.outcome(outcome, plan.key) if outcome is not None else None
 
 
-def _wide(plan: Plan, judge: Judge, known: TreeCache | None) -> Iterator[Wide]:
+def _wide(plan: Plan, judge: Judge, known: TreeCache | None, share: Sharing) -> Iterator[Wide]:
     """Judge what is larger than one result: submitters with their systems, and the tree."""
     tree = plan.tree
     for submitter in tree.submitters:
@@ -269,6 +303,8 @@ def _wide(plan: Plan, judge: Judge, known: TreeCache | None) -> Iterator[Wide]:
             found = _submitter(plan, submitter, judge)
             if known is not None:
                 known.keep_wide(name, [submitter.folder], found)
+        for system, description in found.descriptions.items():
+            found.descriptions[system] = share.described(description)
         yield found
     found = known.wide("", [tree.root]) if known is not None else None
     if found is None:
@@ -308,15 +344,12 @@ def _submitter(plan: Plan, submitter: Submitter, judge: Judge) -> Wide:
     return Wide(findings, descriptions)
 
 
-def _by_result(plan: Plan, wide: Sequence[Wide], share: Sharing) -> dict[str, dict[str, Any]]:
+def _by_result(plan: Plan, wide: Sequence[Wide]) -> dict[str, dict[str, Any]]:
     """The system description of each result; all results of a system share one."""
     described = {}
     for submitter, found in zip(plan.tree.submitters, wide, strict=False):
         for system in submitter.systems:
-            description = found.descriptions[system.name] = share.equal(
-                found.descriptions[system.name]
-            )
-            described.update(dict.fromkeys(system.results, description))
+            described.update(dict.fromkeys(system.results, found.descriptions[system.name]))
     return described
 
 

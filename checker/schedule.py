@@ -61,6 +61,7 @@ def run_units(
 ) -> list[Outcome]:
     """Judge every result; the outcomes are in the order of the plans whatever carries the work.
 
+    ``plans`` is emptied: what is judged is not kept.
     meanwhile: called once, while workers are busy. arrived: given each outcome when it is there;
     what it returns is kept.
     """
@@ -69,13 +70,14 @@ def run_units(
     judge_of(round.name, ids, audit)  # before workers are forked, so that they share it
     chunks = _chunks(plans, jobs)
     given = (round.name, ids, data or {}, audit)
-    done = 0
+    done, total = 0, len(plans)
+    plans.clear()
 
     def judged(chunk: list[ResultPlan], found: list[Outcome]) -> list[Outcome]:
         nonlocal done
         done += len(chunk)
         if progress:
-            progress(done, len(plans))
+            progress(done, total)
         return [arrived(plan, one) for plan, one in zip(chunk, found, strict=False)]
 
     if executor is None and (jobs == 1 or len(chunks) <= 1):
@@ -102,6 +104,8 @@ def _here(
         except MemoryError:
             found = []
         outcomes[index] = judged(chunk, found)
+        if found:
+            chunks[index] = []
     return outcomes
 
 
@@ -139,6 +143,8 @@ def _spread(
             except Exception as error:
                 found = [broken(plan, round, error) for plan in chunks[index]]
             outcomes[index] = judged(chunks[index], found)
+            if found:
+                chunks[index] = []
     return outcomes
 
 

@@ -67,6 +67,16 @@ class Sharing:
             self._texts.clear()
         return self._texts.setdefault(value, value)  # type: ignore[no-any-return]
 
+    def described(self, description: dict[str, Any]) -> dict[str, Any]:
+        """An equal system description: of many systems most fields are alike."""
+        if not self._worth:
+            return self.equal(description)
+        fields = {
+            self._same(name): self._same(value) if isinstance(value, str) else value
+            for name, value in description.items()
+        }
+        return self.equal(fields)
+
     def equal(self, value: _T) -> _T:
         """An equal value of any kind that MessagePack can hold."""
         if len(self._values) > _MOST:

@@ -23,8 +23,13 @@ raised as `Interrupted`, a KeyboardInterrupt; every other failure is a `RunnerEr
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+# ONNX Runtime 1.32 reports to its makers as soon as it is imported: a connection and a file in the
+# temporary folder beside every measurement. Who wants that sets the variable to 0.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 if TYPE_CHECKING:
     from runner.benchmarks import benchmark_names, get_benchmark

@@ -60,11 +60,13 @@ class Victim:
         )
         time.sleep(after)
         process.send_signal(number)
-        status = process.wait(timeout=60)
-        end = time.monotonic() + 10
-        while self.left() and time.monotonic() < end:
+        status = process.wait(timeout=300)
+        for _ in range(500):
+            if not self.left():
+                break
             time.sleep(0.02)
-        assert self.left() == [], "processes are left"
+        else:
+            raise AssertionError(f"processes are left: {self.left()}")
         return status
 
     def left(self) -> list[str]:

@@ -16,7 +16,6 @@ from assay import cli
 from assay.prepare.packing import CannotPack, manifest_of, pack, report_of
 from schemas.manifest import BadManifest, decode
 from schemas.report import decode as decode_report
-from tests.assay.test_kills import MOMENTS, SIGNALS, Victim
 from tests.conftest import Grow
 from tests.trees import GoodTree
 
@@ -199,27 +198,6 @@ def test_encrypted_by_age(
     assert _packed(tree, out, "--age-recipient", recipient) == 0
     plain = subprocess.run(["age", "-d", "-i", key, f"{out}.age"], capture_output=True, check=True)
     assert plain.stdout == out.read_bytes()
-
-
-def test_killed_at_any_moment(grow: Grow, tmp_path: Path) -> None:
-    import random
-
-    tree, place = tree_of(grow), tmp_path / "out"
-    place.mkdir()
-    out = place / "s.tar.gz"
-    victim = Victim(
-        tmp_path / "scratch", "pack", str(tree.root), "--round", "demo", "--out", str(out)
-    )
-    length = victim.run()
-    whole = out.read_bytes()
-    chance = random.Random(11)
-    for number in SIGNALS:
-        for _ in range(MOMENTS):
-            out.unlink(missing_ok=True)
-            victim.kill(number, chance.uniform(0, length * 1.05))
-            assert not out.exists() or out.read_bytes() == whole
-            left = {p.name for p in place.iterdir()}
-            assert left <= {out.name, manifest_of(out).name, report_of(out).name}
 
 
 def test_from_a_runner_s_tree_to_a_verified_archive(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -72,6 +73,15 @@ def test_importing_the_runner_is_free() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_nothing_is_reported_to_the_makers_of_a_library(tmp_path: Path) -> None:
+    """ONNX Runtime's telemetry begins with its import, by a file in the temporary folder."""
+    code = "import runner, onnxruntime"
+    environment = {k: v for k, v in os.environ.items() if k != "ORT_DISABLE_TELEMETRY"}
+    environment["TMPDIR"] = str(tmp_path)
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_every_public_name_is_there() -> None:
