@@ -154,6 +154,7 @@ def checked(
                     unpack=unpack_limits(options),
                     cache=cache,
                     manifest=_manifest(options),
+                    fresh=True,
                 ),
                 version=str(assay.__version__),
                 executor=executor,

@@ -283,6 +283,7 @@ def _outcomes(
         progress=progress,
         meanwhile=meanwhile,
         arrived=arrived,
+        fresh=options.fresh,
     )
     new = iter(judged)
     return [outcome if outcome is not None else next(new) for outcome in found]

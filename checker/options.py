@@ -23,7 +23,8 @@ class Options(msgspec.Struct, frozen=True):
 
     since: an earlier round's report to compare an audit's results with. unpack: how much of an
     archive may be unpacked. cache: where what an earlier check found is looked up and kept; nowhere
-    where --data is given or TREE is an archive. manifest: what the tree must hold.
+    where --data is given or TREE is an archive. manifest: what the tree must hold. fresh: workers of
+    a very large tree are started afresh, which imports the program's main module again: for commands.
     """
 
     round: str | None = None
@@ -41,6 +42,7 @@ class Options(msgspec.Struct, frozen=True):
     unpack: Limits | None = None
     cache: Cache | None = None
     manifest: Manifest | None = None
+    fresh: bool = False
 
     @property
     def selection(self) -> Selection | None:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 # What starts processes takes a fifth of a short check to import, and is imported where it is used.
 
 _CHUNK = 6
+_MANY = 1_500
+"""Chunks from which on workers are started afresh."""
 _Work = tuple[str, tuple[str, ...], dict[str, str], bool]
 """What `work` is given beside the plans: round, rule ids, data, audit."""
 _Judged = Callable[[list[ResultPlan], list[Outcome]], list[Outcome]]
@@ -58,12 +60,13 @@ def run_units(
     progress: Progress | None = None,
     meanwhile: Callable[[], None] = lambda: None,
     arrived: Callable[[ResultPlan, Outcome], Outcome] = lambda plan, outcome: outcome,
+    fresh: bool = False,
 ) -> list[Outcome]:
     """Judge every result; the outcomes are in the order of the plans whatever carries the work.
 
     ``plans`` is emptied: what is judged is not kept.
     meanwhile: called once, while workers are busy. arrived: given each outcome when it is there;
-    what it returns is kept.
+    what it returns is kept. fresh: see `Options`.
     """
     ids = tuple(rule.id for rule in rules)
     judge_of.cache_clear()
@@ -84,7 +87,9 @@ def run_units(
         meanwhile()
         outcomes = _here(chunks, given, judged)
     else:
-        outcomes = _spread(chunks, round, given, jobs, executor, judged, meanwhile)
+        outcomes = _spread(
+            chunks, round, given, jobs, executor, judged=judged, meanwhile=meanwhile, fresh=fresh
+        )
     for index, chunk in enumerate(chunks):
         if not outcomes[index]:
             # A worker died (killed, out of memory): each of its results is tried alone, in a
@@ -115,8 +120,10 @@ def _spread(
     given: _Work,
     jobs: int,
     executor: Executor | None,
+    *,
     judged: _Judged,
     meanwhile: Callable[[], None],
+    fresh: bool,
 ) -> dict[int, list[Outcome]]:
     """The outcomes of each chunk, judged by workers; none where the worker died."""
     from concurrent.futures import BrokenExecutor, as_completed
@@ -124,7 +131,10 @@ def _spread(
     from checker.workers import workers
 
     outcomes: dict[int, list[Outcome]] = {}
-    with workers(jobs if len(chunks) > 1 else 1, executor) as pool:
+    # A forked worker would keep the whole listing of a large tree, of which the parent lets go.
+    with workers(
+        jobs if len(chunks) > 1 else 1, executor, fresh=fresh and len(chunks) > _MANY
+    ) as pool:
         if pool is None:
             meanwhile()
             return _here(chunks, given, judged)

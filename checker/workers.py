@@ -43,9 +43,12 @@ class _Recorder:
 
 
 @contextmanager
-def workers(jobs: int, given: Executor | None = None) -> Iterator[Executor | None]:
+def workers(
+    jobs: int, given: Executor | None = None, *, fresh: bool = False
+) -> Iterator[Executor | None]:
     """What carries the work: ``given``, up to ``jobs`` processes, or None for this process alone.
 
+    fresh: they start slower, and hold nothing of what this process has in memory.
     Where the machine cannot start that many processes, fewer are started. When the block ends with
     an exception, what still runs is killed.
     """
@@ -53,7 +56,8 @@ def workers(jobs: int, given: Executor | None = None) -> Iterator[Executor | Non
         yield given
         return
     # fork starts at once and shares the modules; where threads already run it is not safe.
-    method = "fork" if os.name == "posix" and threading.active_count() == 1 else "spawn"
+    forks = os.name == "posix" and threading.active_count() == 1 and not fresh
+    method = "fork" if forks else "spawn"
     jobs = min(jobs, _affordable())
     while jobs > 1:
         try:

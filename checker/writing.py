@@ -104,7 +104,7 @@ def _nameless(path: Path) -> Iterator[tuple[BinaryIO, Callable[[Path], Path]]]:
     """
     handle, part = _beside(path)
     made = [part] if part is not None else []
-    with os.fdopen(handle, "wb") as stream:
+    with naming(path), os.fdopen(handle, "wb") as stream:
 
         def named(place: Path) -> Path:
             stream.flush()
@@ -125,6 +125,17 @@ def _nameless(path: Path) -> Iterator[tuple[BinaryIO, Callable[[Path], Path]]]:
                 with contextlib.suppress(OSError):
                     place.unlink()
             raise
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An error in writing to an open file does not say which: within it, it says ``path``."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def _part(path: Path) -> Path:

@@ -8,11 +8,11 @@ the results before the workbook is handed out.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import math
 import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -368,14 +368,21 @@ def _numbers(sheets: Iterable[_Sheet], file: Path | None) -> dict[str, int]:
 
 def _write_whole(file: Path, text: str) -> None:
     """Replace a file in one step: half an ids file would give new numbers to old systems."""
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", dir=file.resolve().parent, prefix=f".{file.name}.", delete=False
-    ) as draft:
-        draft.write(text)
+    target = file.resolve()
+    # A fixed name: what a process leaves that is killed here, the next one replaces.
+    part = target.with_name(f".{target.name[:200]}.part")
     try:
-        Path(draft.name).replace(file)
-    except OSError:
-        Path(draft.name).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
+        with part.open("x", encoding="utf-8") as draft:
+            draft.write(text)
+        part.replace(target)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise ReportError(
+                f"{file}: the ids file cannot be written: {error.strerror}"
+            ) from error
         raise
 
 

@@ -158,11 +158,20 @@ def _keep_options(model: Path, out: Path, overwrite: bool) -> None:
                 f"{target}: found other settings than in {source}; choose another name for the "
                 "quantized model or replace them (--overwrite)."
             )
-        partial = target.with_name(target.name + ".partial")
-        partial.write_bytes(content)
-        partial.replace(target)
+        _replace(target, content)
     except OSError as error:
-        raise OutputError(f"{target}: cannot be written ({error}).") from error
+        raise OutputError(f"{target}: cannot be written ({error.strerror or error}).") from error
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a whole file or nothing."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        partial.write_bytes(content)
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def accuracy(benchmark: Benchmark, model: Path, dataset: Dataset) -> Score:
@@ -318,11 +327,9 @@ def _quantize(
                 },
             )
             done = onnx.load(made)
-            partial = out.with_name(out.name + ".partial")
-            partial.write_bytes(made.read_bytes())
-            partial.replace(out)
+            _replace(out, made.read_bytes())
     except OSError as error:
-        raise OutputError(f"{out}: cannot be written ({error}).") from error
+        raise OutputError(f"{out}: cannot be written ({error.strerror or error}).") from error
     except SettingsError:
         raise
     except Exception as error:

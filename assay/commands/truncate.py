@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     line = Line(enabled=not options.no_progress)
     try:
         outcomes = chores.apply(actions, options.backup, progress=bytes_read(line, "copying"))
-    except (AccuracyError, OSError) as error:
+    except AccuracyError as error:
         raise Usage(str(error)) from error
     finally:
         line.clear()
@@ -67,4 +67,6 @@ def run(options: argparse.Namespace) -> int:
         + (f"; whole logs are in {options.backup}" if copied else "")
         + "\n"
     )
+    if any(outcome.fault for outcome in failed):
+        return EXIT_USAGE
     return EXIT_ERRORS if failed else EXIT_OK

@@ -21,7 +21,7 @@ from assay.prepare.draft import real
 from assay.prepare.plan import Plan, Step, encode
 from checker.accuracy.truncate import KEPT, MARK, SCORES, stated_hash
 from checker.parse.reading import CHUNK, File, list_tree, open_file, read_bytes
-from checker.writing import new_file, write_file
+from checker.writing import naming, new_file, write_file
 
 Progress = Callable[[int, int], None]
 
@@ -140,7 +140,8 @@ def under_construction(new: Path) -> Iterator[Path]:
             shutil.rmtree(part)
         part.mkdir()
         try:
-            yield part
+            with naming(new):
+                yield part
         except BaseException:
             shutil.rmtree(part, ignore_errors=True)
             raise

@@ -73,7 +73,7 @@ def pack(tree: Path, archive: Path, report: Report, progress: Progress | None = 
         raise CannotPack(f"{tree}: found no file to pack")
     total = sum(file.size for file in files)
     packed: list[Packed] = []
-    with new_file(archive) as stream:
+    with _described(archive), new_file(archive) as stream:
         counted = _Counted(stream)
         done = 0
         with (
@@ -118,6 +118,19 @@ def refuse(tree: Path, archive: Path) -> None:
     source = os.path.realpath(tree)
     if os.path.realpath(archive).startswith(source.rstrip(os.sep) + os.sep):
         raise CannotPack("the archive must be outside TREE")
+
+
+@contextmanager
+def _described(archive: Path) -> Iterator[None]:
+    """Where the archive does not come about, its manifest and report go too."""
+    own = [path for path in (manifest_of(archive), report_of(archive)) if not path.exists()]
+    try:
+        yield
+    except BaseException:
+        if not os.path.lexists(archive):
+            for path in own:
+                path.unlink(missing_ok=True)
+        raise
 
 
 class _Counted(io.RawIOBase):

@@ -21,6 +21,7 @@ from typing import BinaryIO, Final, Literal
 
 from checker.accuracy.log import CHUNK, GAP, Progress
 from checker.accuracy.problem import AccuracyError
+from checker.machine import storage
 from checker.writing import new_file, replace_file
 
 KEPT: Final = 4096
@@ -74,7 +75,8 @@ class Action:
 class Outcome:
     """What was done with one log: ``sha256`` of the whole log, ``backup`` its verified copy.
 
-    ``done`` is False when the log was left as it was; ``reason`` says why.
+    ``done`` is False when the log was left as it was; ``reason`` says why. ``fault``: it is the
+    machine's, such as a full disk.
     """
 
     action: Action
@@ -82,6 +84,7 @@ class Outcome:
     reason: str
     sha256: str | None = None
     backup: Path | None = None
+    fault: bool = False
 
 
 def stated_hash(scores: Path) -> str | None:
@@ -201,10 +204,12 @@ def apply(
             try:
                 outcomes.append(_carry_out(action, kept, step))
             except _Half as error:
-                outcomes.append(Outcome(action, False, str(error), error.digest))
+                outcomes.append(Outcome(action, False, str(error), error.digest, fault=error.fault))
             except OSError as error:
                 reason = error.strerror or str(error)
-                outcomes.append(Outcome(action, False, f"left as it was: {reason}"))
+                outcomes.append(
+                    Outcome(action, False, f"left as it was: {reason}", fault=storage(error))
+                )
         done += action.size
     return outcomes
 
@@ -259,6 +264,7 @@ def _carry_out(action: Action, kept: Path, progress: Progress) -> Outcome:
             raise _Half(
                 f"{SCORES} has the hash now, the log is whole as it was: {reason}; run again",
                 digest,
+                storage(error),
             ) from error
     return Outcome(action=action, done=True, reason=action.reason, sha256=digest, backup=copy)
 
@@ -266,9 +272,9 @@ def _carry_out(action: Action, kept: Path, progress: Progress) -> Outcome:
 class _Half(OSError):
     """A log that has its hash and is not truncated yet."""
 
-    def __init__(self, message: str, digest: str) -> None:
+    def __init__(self, message: str, digest: str, fault: bool) -> None:
         super().__init__(message)
-        self.digest = digest
+        self.digest, self.fault = digest, fault
 
 
 def _open(path: Path) -> BinaryIO:

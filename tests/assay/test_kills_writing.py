@@ -141,8 +141,7 @@ def pack(grow: Grow, place: Path, out: Path) -> Command:
 def compliance(grow: Grow, place: Path, out: Path) -> Command:
     tree = grow(round="v6.0", benchmark="resnet", scenarios=["Offline"])
     paths = tree.result("Offline")
-    for path in (tree.root / paths.compliance("TEST01")).iterdir():
-        path.rename(out / path.name)
+    shutil.copytree(tree.root / paths.compliance("TEST01"), out, dirs_exist_ok=True)
     (out / "verify_performance.txt").unlink()
     what = ["--benchmark", "resnet", "--scenario", "Offline", "--round", "v6.0", "--test", "TEST01"]
     main = str(tree.root / paths.path)
@@ -225,10 +224,11 @@ def test_whole_or_not_at_all(
             shutil.copytree(before, out)
             status = victim.kill(number, chance.uniform(0, length * 1.05))
             now = seen()
-            if status in (0, 1):
+            if status == 0 or (status == 1 and now != old):
                 assert now == complete, "a status that claims what is not there"
             else:
-                assert status in (128 + number, -number)
+                # 1: the interpreter's own, where INT comes before it has imported anything of ours.
+                assert status in (1, 128 + number, -number)
             if number == signal.SIGKILL:
                 now = {name: what for name, what in now.items() if ".assay-part" not in name}
             else:
@@ -262,7 +262,7 @@ def test_an_undo_that_was_killed_is_done_by_the_next(grow: Grow, tmp_path: Path)
             shutil.rmtree(place)
             shutil.copytree(fixed, place)
             status = victim.kill(number, chance.uniform(0, length * 1.05))
-            assert (state(root) == before) if status == 0 else status in (128 + number, -number)
+            assert (state(root) == before) if status == 0 else status in (1, 128 + number, -number)
             assert cli.main(["fix", str(root), "--undo", str(undo)]) == 0
             assert state(root) == before
             assert {path.name for path in place.iterdir()} == {root.name, undo.name}
@@ -290,7 +290,7 @@ def test_a_cache_that_is_half_cleared_is_right(grow: Grow, tmp_path: Path) -> No
             shutil.copytree(full, cache)
             status = clearing.kill(number, chance.uniform(0, length * 1.05))
             left = [path for path in cache.rglob("*") if path.is_file()]
-            assert (left == []) if status == 0 else status in (128 + number, -number)
+            assert (left == []) if status == 0 else status in (1, 128 + number, -number)
             assert all(path.read_bytes() == known[path.name] for path in left)
             output.unlink()
             checking.run()

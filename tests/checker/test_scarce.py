@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,9 +15,11 @@ from typing import Any
 
 import pytest
 
+from checker import building, engine, schedule
+from checker.parse.reading import Folder
 from checker.shared_logs import Fingerprint, shared_logs
 from checker.verdict import in_order, summarise, with_verdicts
-from schemas.report import Finding, Result, Subject
+from schemas.report import Finding, Report, Result, Subject
 from tests.conftest import Grow
 
 ROOT = Path(__file__).parents[2]
@@ -139,6 +143,10 @@ def test_many_copies_of_one_log(copies: int, pairs: int) -> None:
     assert time.monotonic() - began < 10
 
 
+def _folders() -> list[Folder]:
+    return [thing for thing in gc.get_objects() if isinstance(thing, Folder)]
+
+
 def _key(number: int) -> str:
     return f"closed/Acme/box{number}/digits/Offline"
 
@@ -161,3 +169,36 @@ def _row(number: int) -> Result:
         0,
         key=_key(number),
     )
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_is_judged_is_let_go(
+    jobs: int, grow: Grow, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of a large tree neither the listing nor equal system descriptions are kept to the end, with a
+    cache and without one; workers started afresh find the same."""
+    from checker.cache import Cache
+    from checker.engine import Options, check
+    from schemas.report import encode
+
+    tree = grow(**DEMO)
+    (system,) = (tree.root / tree.base / "systems").glob("*.json")
+    results = tree.root / tree.base / "results"
+    for name in ("other", "third", "fourth"):
+        shutil.copyfile(system, system.with_name(f"{name}.json"))
+        shutil.copytree(results / system.stem, results / name)
+    expected = encode(check(tree.root, Options(jobs=1)))
+    before = len(_folders())
+
+    def build_report(*arguments: Any) -> Report:
+        assert len(_folders()) <= before + 1
+        return building.build_report(*arguments)
+
+    monkeypatch.setattr(engine, "build_report", build_report)
+    monkeypatch.setattr(schedule, "_CHUNK", 1)
+    monkeypatch.setattr(schedule, "_MANY", 1)
+    cache = Cache(tmp_path / "cache")
+    for options in (Options(jobs=jobs, fresh=True), Options(jobs=jobs, cache=cache)):
+        report = check(tree.root, options)
+        assert encode(report) == expected
+        assert len({id(result.system_description) for result in report.results}) == 1
