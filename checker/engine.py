@@ -122,7 +122,7 @@ def _examine(
         return _judged(planned, options, rules, executor, progress)
 
 
-class _Planned(msgspec.Struct):
+class _Planned(msgspec.Struct, kw_only=True):
     """What there is to judge in one tree; ``folder`` is where it is, ``where`` what it is called.
 
     Nothing else holds the listing, so that it can be given up before the end.
@@ -153,7 +153,15 @@ def _planned(where: Path, folder: Path, listing: Folder, options: Options) -> _P
     plan = discover(
         listing, round, place, divisions=options.divisions, submitters=options.submitters
     )
-    return _Planned(where, folder, place, detected, round, plan, [])
+    return _Planned(
+        where=where,
+        folder=folder,
+        place=place,
+        detected=detected,
+        round=round,
+        plan=plan,
+        findings=[],
+    )
 
 
 def _judged(
