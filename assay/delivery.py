@@ -211,6 +211,11 @@ def saved(path: Path) -> Report:
     with held():
         from schemas.report import decode
 
+    if path.is_dir():
+        raise Usage(
+            f"{path} is a folder; expected a report in JSON. Make one with: assay check {path} "
+            "--output report.json"
+        )
     try:
         content = path.read_bytes()
         with held():

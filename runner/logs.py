@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,17 @@ TOKEN_METRICS = {
     "Server": ("result_completed_tokens_per_second", 1.0, "tokens/s"),
     "Offline": ("result_tokens_per_second", 1.0, "tokens/s"),
 }
+
+
+def metric(detail: Mapping[str, Any], scenario: str) -> tuple[float | None, str]:
+    """What a performance run is ranked by, and its unit; None where the log has no such number.
+
+    scenario: LoadGen's: Interactive is Server there.
+    """
+    tokens = detail.get("requested_use_token_latencies") is True
+    key, factor, unit = (TOKEN_METRICS if tokens else METRICS)[scenario]
+    value = detail.get(key)
+    return (value * factor if isinstance(value, (int, float)) else None), unit
 
 
 def read_detail(path: Path) -> tuple[dict[str, Any], list[str]]:

@@ -271,6 +271,12 @@ class _Scenario:
         self.plan, self.benchmark, self.system, self.scenario = plan, benchmark, system, scenario
         self.runs, self.listener = runs, listener
         self.notes: list[str] = []
+        unseen = plan.execution.backend in NETWORKED and not made_with.weight_types
+        if unseen and not plan.inputs.precision:
+            self.notes.append(
+                "the data type of the server's weights is not known here: the measurements state "
+                f"{self.precision()}. Give --precision, or correct weight_data_types there"
+            )
         self.found: Found | None = None
 
     def precision(self) -> str:

@@ -60,9 +60,7 @@ def finished(
             f"{place.result}: found a damaged result ({error}); move it away or measure it again "
             "with --overwrite."
         ) from error
-    key, factor, unit = logs.METRICS[scenario]
-    value = detail.get(key)
-    metric = value * factor if isinstance(value, (int, float)) else None
+    metric, unit = logs.metric(detail, "Server" if scenario == "Interactive" else scenario)
     name, _, number = stated.rows.get("Accuracy", "").partition(" = ")
     try:
         score = Score(name, float(number), line)

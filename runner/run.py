@@ -484,15 +484,12 @@ def _judge(
     metric: float | None = None
     unit = ""
     if job.settings.mode == MODES[0]:
-        metrics = logs.TOKEN_METRICS if job.settings.token_latencies else logs.METRICS
-        key, factor, unit = metrics[job.settings.scenario]
-        value = detail.get(key)
-        if isinstance(value, (int, float)):
-            metric = value * factor
+        metric, unit = logs.metric(detail, job.settings.scenario)
         if detail["result_validity"] != "VALID":
             reasons.append(_why_invalid(detail))
         elif not metric or metric <= 0:
-            reasons.append(f"found {key} = {value}; expected a positive number")
+            found = "no result" if metric is None else f"a result of {metric:g} {unit}"
+            reasons.append(f"found {found} in LoadGen's log; expected a positive number")
     return Measurement(
         folder=folder,
         job=job,

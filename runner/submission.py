@@ -29,13 +29,14 @@ from pathlib import Path
 
 from checker.accuracy.truncate import KEPT, LIMIT, MARK, stated_hash
 from runner import logs
+from runner.backends import NETWORKED
 from runner.benchmarks.base import Benchmark, Score
 from runner.compliance import ComplianceRun
 from runner.energy import ENERGY
 from runner.errors import OutputError
 from runner.layout import Places, check_name
 from runner.provenance import Provenance
-from runner.run import Measurement
+from runner.run import Job, Measurement
 from runner.settings import RunSettings
 from schemas.timeline import NAME as TIMELINE
 
@@ -290,8 +291,11 @@ def _section(path: Path, head: str, name: str, text: str) -> None:
 
 
 def _measurements(benchmark: Benchmark, performance: Measurement, paper: Paper) -> dict[str, str]:
-    model = Path(performance.job.model).name if performance.job.model else "none (dummy backend)"
-    if not paper.made_with.own:
+    job = performance.job
+    model = Path(job.model).name if job.model else "none (dummy backend)"
+    if not job.model and job.backend in NETWORKED:
+        transformations = "none by this system: the model was run as the server has it"
+    elif not paper.made_with.own:
         transformations = f"none by this system: {model} was run as given"
     elif paper.precision in ("fp32", "none"):
         transformations = f"none ({model} as trained)"
@@ -343,12 +347,13 @@ def _result_readme(
         "",
         "| | |",
         "|---|---|",
-        f"| Result | {performance.metric or 0:.6g} {performance.unit} |",
+        f"| Result | {performance.metric or 0:,.6g} {performance.unit} |",
         f"| Outcome | {paper.outcome or performance.detail.get('result_validity')} |",
         f"| LoadGen's verdict | {performance.detail.get('result_validity')} |",
         f"| Accuracy | {score.metric} = {score.value:.6g} |",
+        *(f"| {name} | {value:,.10g} |" for name, value in score.others.items()),
         f"| Executed by | {performance.framework} |",
-        f"| Model | {Path(job.model).name if job.model else 'none'}, {paper.precision} |",
+        f"| Model | {_model(job)}, {paper.precision} |",
     ]
     if benchmark.generation is not None:
         lines.append(f"| Answers in work at once | at most {job.workers:,} |")
@@ -436,6 +441,12 @@ def _token_rows(detail: Mapping[str, object], settings: RunSettings) -> list[str
             verb = "to" if title.startswith("first") else "per"
             rows.append(f"| Time {verb} {title}, p99 | {value / 1e6:.3f} ms{bound} |")
     return rows
+
+
+def _model(job: Job) -> str:
+    if job.model:
+        return Path(job.model).name
+    return "as the server has it" if job.backend in NETWORKED else "none"
 
 
 def _data(benchmark: Benchmark, performance: Measurement) -> str:

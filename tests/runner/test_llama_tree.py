@@ -61,6 +61,13 @@ def test_a_tree_of_a_language_model(round: str, scenario: str, tmp_path: Path) -
         "EOS check pass: True",
         "Sample length check pass: True",
     ]
+    stated = json.loads((result / "measurements.json").read_text("utf-8"))
+    assert stated["weight_transformations"] == (
+        "none by this system: the model was run as the server has it"
+    )
+    readme = (result / "README.md").read_text("utf-8")
+    assert "| Model | as the server has it, fp32 |" in readme
+    assert "the data type of the server's weights is not known here" in readme
     report = assay.check(tree, round=round)
     assert [(f.severity, f.rule) for f in report.findings] == SMALL
     assert {a.metric: a.value for a in report.results[0].accuracy if a.metric != "GEN_LEN"} == {

@@ -128,7 +128,9 @@ def test_requests_that_cannot_be_served(url: str, body: Any, said: str) -> None:
     assert ask(url, "/health")[0] == 200
 
 
-def test_a_measurement_that_the_checker_accepts(tmp_path: Path) -> None:
+def test_a_measurement_that_the_checker_accepts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Accuracy, the gate, performance and TEST06, from a server that the runner starts itself.
 
     Which scenarios are VALID depends on how busy this machine is; so Offline alone must be.
@@ -136,22 +138,13 @@ def test_a_measurement_that_the_checker_accepts(tmp_path: Path) -> None:
     from assay.cli import main
 
     tree = tmp_path / "tree"
-    code = main(
-        [
-            "run",
-            "--benchmark",
-            "stories",
-            "--scenario",
-            "Offline",
-            "--compliance",
-            "--out",
-            str(tree),
-            "--no-progress",
-            "--min-duration",
-            "2",
-        ]
-    )
-    assert code == 0
+    command = ["run", "--benchmark", "stories", "--scenario", "Offline", "--compliance"]
+    command += ["--out", str(tree), "--no-progress", "--min-duration", "2"]
+    assert main(command) == 0
+    measured = capsys.readouterr().out.strip()
+    assert " tokens/s; exact_match 100" in measured
+    assert main([*command, "--resume"]) == 0  # the same figure, read from the logs
+    assert capsys.readouterr().out.strip() == f"{measured}\n    measured before, kept"
     report = assay.check(tree, round="demo")
     # The other scenarios were not asked for.
     assert [(finding.rule, finding.severity) for finding in report.findings] == [
