@@ -73,10 +73,16 @@ class Watch:
             bound = limits.share * limits.queries
             if late + waiting > bound:
                 backlog = f", and {issued - done:,} are waiting" if issued > done else ""
+                advice = "Lower target_qps" + (
+                    ""
+                    if issued > done
+                    else " or, since no queue is seen, look at how long one inference takes and what else "
+                    "runs on the machine"
+                )
                 return (
                     f"found {late + waiting:,} {limits.what} later than {limits.limit_s * 1000:g} ms "
                     f"after {now:.1f} s{backlog}; of the at most {limits.queries:,} queries of "
-                    f"the run {int(bound):,} may be. Lower target_qps"
+                    f"the run {int(bound):,} may be. {advice}"
                 )
         elif limits.scenario == "Offline" and 0 < done < limits.queries and now >= 1:
             rest = now * (limits.queries - done) / done
