@@ -18,6 +18,9 @@ from assay.status import EXIT_OK, EXIT_USAGE, Usage
 from assay.terminal import drop_output, say, write
 from checker.machine import MachineFault
 
+_NO_MEMORY = ("failed to map segment", "annot allocate memory")
+"""How the loader of libraries says it, of a native module that is imported late."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit status; never raises for what a user or a tree did."""
@@ -53,6 +56,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         say(f"assay: stopped by {signal.Signals(number).name}")
         return 128 + number
     except MemoryError:
+        say("assay: not enough memory; try --jobs 1")
+        return EXIT_USAGE
+    except ImportError as error:
+        if not any(text in str(error) for text in _NO_MEMORY):
+            raise
         say("assay: not enough memory; try --jobs 1")
         return EXIT_USAGE
     except OSError as error:

@@ -7,6 +7,7 @@ when it is interrupted, by the kernel when the parent is killed.
 from __future__ import annotations
 
 import ctypes
+import errno
 import multiprocessing
 import os
 import signal
@@ -112,8 +113,11 @@ def _start(jobs: int, method: str) -> tuple[ProcessPoolExecutor, _Recorder]:
         try:
             for ready in [pool.submit(os.getpid) for _ in range(jobs)]:
                 ready.result()
-        except BaseException:
+        except BaseException as error:
             _kill(pool, recorder)
+            if isinstance(error, RuntimeError) and not isinstance(error, BrokenExecutor):
+                # The pool's own thread: Python does not say why it cannot start.
+                raise OSError(errno.EAGAIN, str(error)) from error
             raise
     return pool, recorder
 
@@ -153,7 +157,7 @@ def _kill(pool: ProcessPoolExecutor, recorder: _Recorder) -> None:
         process.kill()
     for process in running:
         process.join()
-    if manager is not None:
+    if manager is not None and manager.ident is not None:
         manager.join(_PATIENCE_S)
 
 

@@ -172,3 +172,25 @@ def test_a_signal_waits_for_an_import(tmp_path: Path) -> None:
         timeout=50,
     )
     assert (done.stdout, done.stderr) == (f"{int(signal.SIGTERM)} True\n", "")
+
+
+@pytest.mark.parametrize(
+    ("message", "status"),
+    [
+        ("_multiprocessing.so: failed to map segment from shared object", 2),
+        ("no such module", None),
+    ],
+)
+def test_no_memory_for_a_late_import(
+    message: str, status: int | None, grow: Grow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(*arguments: Any, **options: Any) -> None:
+        raise ImportError(message)
+
+    monkeypatch.setattr("checker.engine.audit", check)
+    command = ["check", str(grow(**DEMO).root), "--no-cache"]
+    if status is None:
+        with pytest.raises(ImportError):
+            main(command)
+    else:
+        assert main(command) == status

@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -223,3 +224,15 @@ def test_a_fresh_interpreter_imports_nothing_of_the_current_folder(tmp_path: Pat
     )
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "ran").exists()
+
+
+def test_no_thread_for_the_pool(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pool needs a thread of its own; without it this process judges alone."""
+    tree = grow(round="demo", benchmark="digits", category="datacenter")
+    expected = encode(check(tree.root, Options(jobs=1)))
+
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    assert encode(check(tree.root, Options(jobs=2))) == expected
