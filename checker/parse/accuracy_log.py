@@ -26,7 +26,7 @@ class LogEnds(msgspec.Struct, frozen=True):
     """begins, ends: whether the brackets of LoadGen's list stand there; answers: whether an answer
     is in either end; size in bytes; foreign: where LoadGen's text is damaged; count: how many
     answers there are, None where they were not counted or the log was shortened, is cut off or very
-    long."""
+    long; lists: in how many lists they are, 1 where they were not counted."""
 
     begins: bool
     ends: bool
@@ -34,6 +34,7 @@ class LogEnds(msgspec.Struct, frozen=True):
     size: int
     foreign: int | None = None
     count: int | None = None
+    lists: int = 1
 
     def damage(self, path: str) -> Iterator[Fault]:
         """What is wrong with the bytes themselves."""
@@ -44,6 +45,13 @@ class LogEnds(msgspec.Struct, frozen=True):
                 f"found something at byte {self.foreign:,} that LoadGen never writes; expected its "
                 "list of answers",
                 fix="copy the log again from where LoadGen wrote it",
+            )
+        if self.lists > 1:
+            yield Fault(
+                path,
+                "syntax",
+                f"found {self.lists:,} lists of answers; expected LoadGen's one",
+                fix="use the log of one run as LoadGen wrote it",
             )
 
 
@@ -63,7 +71,7 @@ def read_ends(file: File, *, counted: bool = False) -> LogEnds | None:
         last = os.read(handle, _END)
         begins, ends = first.lstrip().startswith(b"["), last.rstrip().endswith(b"]")
         counted = counted and begins and ends and size <= _COUNTED
-        count = _count(handle, size) if counted else None
+        count, lists = _count(handle, size) if counted else (None, 1)
     except OSError:
         return None
     finally:
@@ -78,20 +86,23 @@ def read_ends(file: File, *, counted: bool = False) -> LogEnds | None:
         size=size,
         foreign=foreign,
         count=count,
+        lists=lists,
     )
 
 
-def _count(handle: int, size: int) -> int | None:
-    """How many answers a whole log holds; None where its middle was cut out. Raises OSError."""
+def _count(handle: int, size: int) -> tuple[int | None, int]:
+    """How many answers a whole log holds, None where its middle was cut out, and in how many lists.
+    Raises OSError."""
     os.lseek(handle, 0, os.SEEK_SET)
-    count, tail = 0, b""
+    count, lists, tail = 0, 0, b""
     while block := os.read(handle, min(size + 1, _BLOCK)):
         text = tail + block if tail else block
         if _GAP in text:
-            return None
+            return None, 1
         count += text.count(_ID)
+        lists += block.count(b"[")
         tail = text[1 - len(_ID) :]
-    return count
+    return count, lists
 
 
 def _foreign(end: bytes, start: int) -> int | None:

@@ -375,6 +375,8 @@ def read_text(file: File, limit: int = MAX_DOCUMENT_BYTES) -> tuple[str, list[Fa
     if b"\0" in data:
         faults.append(nul_fault(file.path, data.count(b"\n", 0, data.index(b"\0")) + 1))
         data = data.replace(b"\0", b"")
+    if _CONFLICT in data:
+        faults.extend(_conflict(file.path, data))
     try:
         return data.decode("utf-8"), faults
     except UnicodeDecodeError as error:
@@ -387,6 +389,23 @@ def read_text(file: File, limit: int = MAX_DOCUMENT_BYTES) -> tuple[str, list[Fa
             fix="save the file as UTF-8",
         )
         return data.decode("utf-8", "backslashreplace"), [*faults, fault]
+
+
+_CONFLICT = b">>>>>>> "
+
+
+def _conflict(path: str, data: bytes) -> Iterator[Fault]:
+    """What git leaves in a file that two branches changed and nobody resolved."""
+    lines = data.split(b"\n")
+    marks = [n for n, line in enumerate(lines, 1) if line.startswith((b"<<<<<<< ", _CONFLICT))]
+    if len(marks) > 1 and b"=======" in lines[marks[0] :]:
+        yield Fault(
+            path=path,
+            kind="syntax",
+            message=f"line {marks[0]} begins a merge conflict that was not resolved",
+            line=marks[0],
+            fix="keep one of the two versions, and take the marks <<<<<<<, ======= and >>>>>>> out",
+        )
 
 
 def read_lines(file: File) -> Iterator[bytes]:

@@ -82,7 +82,7 @@ class SummaryLog(msgspec.Struct):
 
     values: detail key -> (value, line); headline_percentile: (percent, ns, line) of the result
     line; errors and warnings: the counts that the last lines state; titled: whether LoadGen's title is
-    there, which it writes above the results.
+    there, which it writes above the results; estimating: whether early stopping has its section.
     """
 
     path: str
@@ -94,6 +94,7 @@ class SummaryLog(msgspec.Struct):
     warnings: int | None = None
     recommendations: list[str] = []
     titled: bool = False
+    estimating: bool = False
     faults: list[Fault] = []
     lines: int = 0
 
@@ -126,6 +127,8 @@ def read_summary(file: File) -> SummaryLog:
         label, colon, value = line.partition(":")
         meaning = _meaning if len(label) <= _LABEL else _meaning.__wrapped__
         plain, key, read = meaning(section, multistream and block == "per_query", label.strip())
+        if line == "Early Stopping Result:":
+            recommending, log.estimating = False, True
         if not (plain and colon) or "Early stopping" in value:
             if not line.strip("="):
                 if not line:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from checker import loadgen_keys as keys
 from checker import metrics
+from checker.early_stopping import parse
 from checker.model import (
     AccuracyRun,
     ComplianceRun,
@@ -209,6 +210,13 @@ def summary_whole(
         headline = run.scenario == "SingleStream" or (run.scenario == "MultiStream" and per_query)
         if headline and summary.headline_percentile is None:
             missing.append("the percentile latency that is the result")
+        printed = {percent for percent, _, _ in summary.estimates}
+        for key in (keys.EARLY_STOPPING_RESULT, keys.EARLY_STOPPING_TTFT, keys.EARLY_STOPPING_TPOT):
+            # LoadGen of v4.0 prints none of a language model.
+            text = detail.text(key) if key in detail and summary.estimating else None
+            for percent, _ in parse(text or "").estimates:
+                if percent not in printed:
+                    missing.append(f"the estimate of the {percent:g}th percentile")
         if missing:
             text = f"found no line for {listed(missing)}; expected each value that LoadGen prints"
             yield Problem(

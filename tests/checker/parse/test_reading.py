@@ -170,3 +170,21 @@ def test_ends_of_accuracy_logs(
 
 def test_ends_of_what_is_no_file(tmp_path: Path) -> None:
     assert read_ends(File("x", str(tmp_path), 0)) is None
+
+
+def test_two_lists_of_answers(as_file: MakeFile) -> None:
+    one = b'[\n{"seq_id":0,"qsl_idx":0,"data":"00"}\n]\n'
+    for content, said in (
+        (one, []),
+        (one + one, ["found 2 lists of answers; expected LoadGen's one"]),
+    ):
+        ends = read_ends(as_file(content), counted=True)
+        assert ends is not None
+        assert [fault.message for fault in ends.damage("x")] == said
+
+
+def test_a_merge_conflict_is_a_fault(as_file: MakeFile) -> None:
+    text = b"a\n<<<<<<< HEAD\nb\n=======\nc\n>>>>>>> other\n"
+    _, faults = read_text(as_file(text))
+    assert [(f.kind, f.line) for f in faults] == [("syntax", 2)]
+    assert read_text(as_file(b">>>>>>> a title\n=======\n"))[1] == []

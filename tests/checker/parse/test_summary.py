@@ -67,3 +67,14 @@ def test_contradicting_lines_are_kept(as_file: MakeFile) -> None:
 @pytest.mark.parametrize("content", [b"", b"\n", b"nothing of LoadGen's\n", b"[]", b"\x00" * 100])
 def test_no_summary(content: bytes, as_file: MakeFile) -> None:
     assert read_summary(as_file(content)).faults
+
+
+def test_estimates_below_recommendations(as_file: MakeFile) -> None:
+    """Of an invalid run LoadGen prints both, without a line between them."""
+    text = (
+        "Result is : INVALID\nRecommendations:\n * Run longer.\nEarly Stopping Result:\n"
+        " * Early stopping 90th percentile estimate: 1819210\n"
+    )
+    log = read_summary(as_file(text))
+    assert log.recommendations == ["Run longer."] and log.estimating
+    assert log.estimates == [(90.0, 1819210, 5)]
