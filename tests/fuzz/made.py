@@ -47,6 +47,13 @@ FORMS: dict[str, list[bytes]] = {
         b':::MLLOG {"key": "c", "value": "1e5"}\n:::MLLOG {"key": "d", "value": 2.0}\n',
         b':::MLLOG {"key": "b", "value": "\xff", "metadata": 1}\n', b"", b"\n\n", b"no log\n",
         b':::MLLOG {"key": "k", "value": -' + b"9" * 400 + b', "time_ms": NaN, "metadata": {"pid": "x"}}\n',
+        b':::MLLOG {"key": "generic_message", "value": null}\n:::MLLOG {"key": "error_runtime", "value": "\\u0000"}\n'
+        b':::MLLOG {"key": "a", "value": 1, "value": [2]}\n:::MLLOG {"key": "a", "value": "\\ud800"}\n',
+        b':::MLLOG {"key": "loadgen_file_sha1", "value": 1}\n:::MLLOG {"key": "loaded_qsl_set", "value": [1, 2.5]}\n'
+        b':::MLLOG {"key": "generated_query_count", "value": {}}\n:::MLLOG {"key": "qsl_name", "value": []}\n',
+        b':::MLLOG {"key": "a", "value": ' + b"[" * 980 + b"]" * 980 + b', "b": "\\\\"}\n',
+        b':::MLLOG {"key": "a", "metadata": []}\n:::MLLOG {"key": "a", "time_ms": null}\n'
+        b':::MLLOG {"key": "a", "metadata": {"is_error": null}}\n:::MLLOG {"key": "a", "value": 1' + b"0" * 400 + b"}\n",
         b'"pid": 1, "tid": 2, "ts": 3ns : Effective Settings:\n'
         b'"pid": 1, "tid": 2, "ts": 3ns : Test mode : Performance\n'
         b'"pid": 1, "tid": 2, "ts": 3ns : ERROR : bad\n"pid": 1, "tid": 2, "ts": 3ns : WARNING: hm\n'
@@ -68,6 +75,7 @@ FORMS: dict[str, list[bytes]] = {
         + b" : 1\nno colon\n1 warning encountered.\n2 ERRORS encountered.\n", b"", b"\n",
     ],
     "accuracy_log": [
+        b'[\n{"seq_id": 0, "qsl_idx": 1, "data": "00"}\n]\n' * 2, b'[\n{"seq_id": 0, \xff}\n]\n',
         b'[\n{ "seq_id" : 0, "qsl_idx" : 1, "data" : "00" },\n\n...\n\n{"seq_id": 1, "qsl_idx": 2, "data": "0g" }\n]',
         b'[{"qsl_idx": 1, "data": "00", "seq_id": 3, "token_data": "00000000", "token_count": 1}]', b"[\n]\n", b"[",
     ],
@@ -107,7 +115,7 @@ FORMS: dict[str, list[bytes]] = {
     ],
     "reading": [
         b"1,000 np.float64(5) 1e999 -inf nan +5 76,064 0x1 \xd9\xa1\n" + b"line\r\n" * 50, b"\xef\xbb\xbf\0\xff\n",
-        b"a" * 70_000,
+        b"a" * 70_000, b"a\n<<<<<<< HEAD\nb\n=======\nc\n>>>>>>> d\n",
     ],
     "listing": [
         b"f a/b.txt\nd a/c\nl a/d ../..\nl a/e nowhere\nl a/f f\nl g a\np a/p\nf \xff\xfe\nf .git/x\nl out /etc\n"

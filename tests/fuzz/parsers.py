@@ -28,7 +28,7 @@ from checker.parse import (
 )
 from checker.parse.accuracy_txt import read_accuracy
 from checker.parse.detail import DetailLog, add, entry_of
-from checker.parse.detail_file import read_detail
+from checker.parse.detail_file import read_detail, read_start
 from checker.parse.reading import (
     Fault,
     File,
@@ -37,6 +37,7 @@ from checker.parse.reading import (
     integer_of,
     list_tree,
     number_of,
+    printable,
     read_bytes,
     read_lines,
     read_text,
@@ -81,6 +82,7 @@ def _detail(file: File) -> None:
         log.line(key)
         log.entry(key)
         assert bool(log.all(key)) == (key in log)
+    read_start(File(file.path, file.real, 100_000), ("effective_scenario",))
     for entry in log.errors[:3]:
         assert entry.is_error and (entry.is_warning, entry.source, entry.source_line, entry.tid)
     assert bool(log) == bool(log.entries)
@@ -166,6 +168,7 @@ def _reading(file: File) -> None:
         pass
     text, _faults = read_text(file)
     sha256_of(file)
+    printable(os.fsdecode(text[:50].encode("latin-1", "replace")))
     for word in text[:2000].split():
         number_of(word)
         integer_of(word)
