@@ -203,6 +203,9 @@ def _listing(data: bytes) -> None:
                 elif kind in (b"x", b"v"):
                     gone.append(place)
         tree = list_tree(Path(folder), max_depth=20, max_entries=200)
+        assert list_tree(Path(folder) / "absent").faults
+        short = list_tree(Path(folder), max_entries=2)
+        assert len(list(short.all_files())) <= 2
         large, reading.LARGE = reading.LARGE, 0
         try:
             packed = list_tree(Path(folder), max_depth=20, max_entries=200)
