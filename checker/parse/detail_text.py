@@ -37,6 +37,8 @@ _NAMES = {
     "QSL performance size*": "qsl_reported_performance_count",
     "QSL performance size": "qsl_reported_performance_count",
 }
+_WORDS = ("scenario", "test_mode")
+"""Settings whose values are words; every other one is a number, true or false."""
 _SETTING_NAMES = {"Scenario": "scenario", "Test mode": "test_mode"}
 _MODES = {
     "performance": "PerformanceOnly",
@@ -117,12 +119,13 @@ def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[byte
                 sha1[table.group(2)] = table.group(1)
             elif below == "status" and text and len(status) < 200:
                 status.append(text)
-            elif line.startswith(b'"pid"') and len(log.faults) < 5:
+            elif (line.startswith(b'"pid"') or (section and text)) and len(log.faults) < 5:
+                what = "is cut off" if line.startswith(b'"pid"') else "is not a record"
                 log.faults.append(
                     Fault(
                         path=log.path,
                         kind="syntax",
-                        message=f"line {at} is cut off: {text[:60]!r}",
+                        message=f"line {at} {what}: {text[:60]!r}",
                         line=at,
                         fix="use the detail log as LoadGen wrote it; do not edit or truncate it",
                     )
@@ -203,6 +206,8 @@ def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[byte
             elif key == "test_mode":
                 typed = canonical_mode(value)
             put(section + key, typed)
+            if isinstance(typed, str) and key not in _WORDS:
+                log.refuse(section + key, "a number, true or false")
         elif text.startswith("Starting "):
             put("generic_message", text.rstrip(":"))
     if sha1:

@@ -34,11 +34,11 @@ def accuracy_hash_present(
         yield Problem(message, required="hash=<64 hex digits>", path=text.path)
 
 
-@rule("A109", ERROR, when=_has_hash, cases={"several": WARNING})
+@rule("A109", ERROR, cases={"several": WARNING})
 def accuracy_hash_sound(run: AccuracyRun, round: Round, text: AccuracyText) -> Problems:
-    """The hash is a SHA-256: 64 hexadecimal digits, and not that of an empty file.
+    """A hash is a SHA-256: 64 hexadecimal digits, and not that of an empty file.
 
-    Why: any other word binds nothing.
+    Why: any other word binds nothing. A round that requires none (v0.5) has no use for a broken one either.
     Fix: run `assay truncate TREE` on the whole accuracy log.
     Source: submission_rules.adoc, "Truncation of accuracy logs"; SHA-256.
     """

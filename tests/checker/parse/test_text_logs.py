@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 
 import pytest
 
@@ -136,3 +137,21 @@ def test_names() -> None:
     assert canonical_scenario("MultiStream") == "MultiStream"
     assert canonical_mode("Performance") == "PerformanceOnly"
     assert canonical_mode("AccuracyOnly") == "AccuracyOnly"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (r"(target_qps : \d)", r"\1,", "as the value of effective_target_qps"),
+        (r"ns : (min_duration)", r"ns : \n\1", "is not a record: 'min_duration (ms)"),
+    ],
+)
+def test_a_setting_that_is_no_value_is_a_fault(
+    old: str, new: str, message: str, as_file: MakeFile
+) -> None:
+    """A decimal comma, and a line that an editor wrapped."""
+    text = log_of("Server").text()
+    at = text.index("Effective Settings")
+    broken = text[:at] + re.sub(old, new, text[at:], count=1)
+    (fault,) = read_detail(as_file(broken, "broken")).faults
+    assert message in fault.message

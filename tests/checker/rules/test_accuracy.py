@@ -19,6 +19,7 @@ from tests.conftest import Grow
 from tests.trees import DELETE, GoodTree, accuracy_lines, metric_values, printed
 
 PLAIN: dict[str, Any] = {"round": "demo", "benchmark": "digits", "category": "edge"}
+OLDEST: dict[str, Any] = {"round": "v0.5", "benchmark": "resnet"}
 OPEN: dict[str, Any] = {**PLAIN, "division": "open"}
 TOKENS: dict[str, Any] = {"benchmark": "llama2-70b-99", "category": "datacenter"}
 TOKENS_OPEN: dict[str, Any] = {**TOKENS, "division": "open"}
@@ -39,11 +40,13 @@ def _remove(name: str) -> Callable[[GoodTree], None]:
     return change
 
 
-def _text(change: Callable[[list[str]], list[str]]) -> Callable[[GoodTree], None]:
+def _text(
+    change: Callable[[list[str]], list[str]], scenario: str = "Offline"
+) -> Callable[[GoodTree], None]:
     """Change accuracy.txt: a function of its lines, the hash line last."""
 
     def run(tree: GoodTree) -> None:
-        place = tree.result("Offline").accuracy_text
+        place = tree.result(scenario).accuracy_text
         lines = change(place.read_text().splitlines())
         tree.write(place, "\n".join(lines) + "\n")
 
@@ -163,6 +166,8 @@ BREAKS: dict[str, list[Break]] = {
         Break(_text(_hash("hash=0123")), [("A109", TEXT)], PLAIN),
         Break(_text(_hash(EMPTY)), [("A109", TEXT)], PLAIN),
         Break(_text(_two_hashes), [("A109", TEXT)], PLAIN),
+        # v0.5 requires no hash; one that is there must be whole.
+        Break(_text(_hash("hash=0123"), "SingleStream"), [("A109", "SingleStream/accuracy/accuracy.txt")], OLDEST),
     ],
     "A110": [
         Break(_remove("mlperf_log_accuracy.json"), [("A110", LOG)], PLAIN),
@@ -186,6 +191,7 @@ BREAKS: dict[str, list[Break]] = {
             [
                 ("A112", "Offline/accuracy/detail"),
                 ("A113", "Offline/accuracy/detail"),
+                ("P147", "Offline/accuracy/summary"),
                 ("P147", "Offline/accuracy/summary"),
                 ("P165", "Offline/accuracy/detail"),
             ],
