@@ -148,7 +148,7 @@ def test_known_delays(tmp_path: Path, scenario: str) -> None:
                 logged = detail[f"result_{kind}_{share}_percentile{latency}_ns"] / 1e6
                 added.append(logged - 1000 * percentile(sent[kind], float(share) / 100))
         middle, late = machine.late
-        bounds = (0.8 + 4 * middle, 1.0 + 4 * late, 0.25 + middle, 0.25 + late)
+        bounds = (1.0 + 4 * middle, 1.0 + 4 * late, 0.25 + middle, 0.25 + late)
         told.append([round(value, 3) for value in (*added, middle, late)])
         if all(map(operator.le, added, bounds)):
             return
