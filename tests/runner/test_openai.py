@@ -23,8 +23,8 @@ from tests.runner.wakeups import WakeUps
 pytest.importorskip("httptools", reason="the extra openai is not installed")
 NAME = "tests.runner.scripted:SCRIPTED"
 SHORT = "tests.runner.scripted:SHORT"
-QUIET_MS = 1.0
-"""A machine on which one wake-up in a hundred is later than this says nothing of milliseconds."""
+AT_MOST = (3.0, 20.0, 0.5, 5.0)
+"""Ms added to TTFT p50 and p99 and to TPOT p50 and p99 on a machine however busy."""
 
 
 def settings(scenario: str = "SingleStream", mode: str = "performance", **more: Any) -> RunSettings:
@@ -152,9 +152,10 @@ def test_known_delays(tmp_path: Path, scenario: str) -> None:
         told.append([round(value, 3) for value in (*added, middle, late)])
         if all(map(operator.le, added, bounds)):
             return
-    if any(late < QUIET_MS for *_, late in told):
-        pytest.fail(f"ms added to TTFT p50, p99, TPOT p50, p99; machine late p50, p99: {told}")
-    pytest.skip(f"this machine is too busy to tell milliseconds: {told}")
+    said = f"ms added to TTFT p50, p99, TPOT p50, p99; machine late p50, p99: {told}"
+    if not any(all(map(operator.le, added, AT_MOST)) for *added, _, _ in told):
+        pytest.fail(said)
+    pytest.skip(f"this machine is too busy to tell one millisecond; {said}")
 
 
 def percentile(values: list[float], share: float) -> float:

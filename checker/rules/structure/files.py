@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from checker.discover import canonical_scenario
 from checker.model import BenchmarkFolder, Submitter, Tree
 from checker.near import nearest
 from checker.parse.reading import File, Folder
@@ -256,7 +257,7 @@ def path_length(submitter: Submitter, round: Round) -> Problems:
         yield Problem(text, path=worst, found=len(worst), required=MAX_PATH, count=len(long))
 
 
-@rule("S132", NOTE)
+@rule("S132", NOTE, cases={"no folder": WARNING})
 def no_extra_files(submitter: Submitter, round: Round) -> Problems:
     """The folders of the runs hold only the files that the rules name.
 
@@ -283,6 +284,25 @@ def no_extra_files(submitter: Submitter, round: Round) -> Problems:
             results=tuple(keys),
             count=len(places),
         )
+    for file in _instead_of_folders(submitter, round):
+        yield Problem(
+            f"found a file named {file.name}; expected a folder with the logs of that scenario",
+            path=file.path,
+            found="a file",
+            required="a folder",
+            fix="restore the folder, or remove the file: no result is read from it.",
+            case="no folder",
+        )
+
+
+def _instead_of_folders(submitter: Submitter, round: Round) -> Iterator[File]:
+    """Files where a scenario's folder would be: their results are not there."""
+    results = submitter.folder.folder("results")
+    for system in results.folders.values() if results is not None else ():
+        for benchmark in system.folders.values():
+            for name, file in benchmark.files.items():
+                if canonical_scenario(name, round.aliases) is not None:
+                    yield file
 
 
 def _extras(

@@ -301,6 +301,7 @@ BREAKS: dict[str, list[Break]] = {
               [("S132", f"{SYSTEM}/rgat/Offline/accuracy/notes.txt")], RGAT, notes=True),
         Break(_write(f"{SYSTEM[1:]}/rgat/Offline/performance/run_1/old/notes.txt"),
               [("S132", f"{SYSTEM}/rgat/Offline/performance/run_1/old")], RGAT, notes=True),
+        Break(_write(f"{SYSTEM[1:]}/rgat/SingleStream"), [("S132", f"{SYSTEM}/rgat/SingleStream")], RGAT),
     ],
     "S133": [Break(_no_benchmark, [("S133", SYSTEM), ("X003", "/.")], OLD)],
     "S134": [
