@@ -109,8 +109,8 @@ def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[byte
                 nul = True
                 log.faults.append(nul_fault(log.path, at))
             line = line.replace(b"\0", b"")
-        if not (encoded or line.isascii()):
-            encoded = _foreign(log, at, line)
+        foreign = not (encoded or line.isascii()) and _foreign(log, at, line)
+        encoded = encoded or foreign
         found = _HEAD.match(line.rstrip(b"\r"))
         if found is None:
             text = line.decode("utf-8", "backslashreplace").strip()
@@ -119,7 +119,9 @@ def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[byte
                 sha1[table.group(2)] = table.group(1)
             elif below == "status" and text and len(status) < 200:
                 status.append(text)
-            elif (line.startswith(b'"pid"') or (section and text)) and len(log.faults) < 5:
+            elif len(log.faults) < 5 and (
+                line.startswith(b'"pid"') or (section and text and not foreign)
+            ):
                 what = "is cut off" if line.startswith(b'"pid"') else "is not a record"
                 log.faults.append(
                     Fault(
