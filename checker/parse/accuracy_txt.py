@@ -291,6 +291,9 @@ def read_accuracy(file: File, patterns: Mapping[str, str]) -> AccuracyText:
                 if _goes_on(line, match.end("v")):
                     _comma(result, metric, line[match.start("v") : match.end("v") + 20], number)
                     continue
+                if line[match.end("v") : match.end("v") + 1] in _CONTROL:
+                    _interrupted(result, metric, number)
+                    continue
                 if value is None:
                     continue
                 kept = result.values.setdefault(metric, [])
@@ -324,6 +327,23 @@ def read_accuracy(file: File, patterns: Mapping[str, str]) -> AccuracyText:
 def _goes_on(line: str, at: int) -> bool:
     """Whether a number goes on behind a comma: ``76,064`` and ``1,234.5``, not ``76.1, 5``."""
     return line[at : at + 1] == "," and line[at + 1 : at + 2].isdigit()
+
+
+_CONTROL = tuple(chr(code) for code in range(32) if chr(code) != "\t")
+
+
+def _interrupted(result: AccuracyText, metric: str, number: int) -> None:
+    """What another program wrote to the same terminal, such as a colour, in the middle of a number."""
+    if len(result.faults) < 5:
+        result.faults.append(
+            Fault(
+                path=result.path,
+                kind="syntax",
+                message=f"found a control character behind the value of {metric} on line {number}",
+                line=number,
+                fix="save the accuracy script's output alone",
+            )
+        )
 
 
 def _comma(result: AccuracyText, metric: str, text: str, number: int) -> None:

@@ -50,7 +50,7 @@ _CUT = {"cut", "beginning gone", "block cut", "excerpt", "line wrapped", "line s
 _NOT_THERE = {
     *RENAMED, *FOLDERS_RENAMED, "gone", "folder", "folder with a file", "folder gone", "folder emptied",
 }  # fmt: skip
-_SCENARIO = rf"/({'|'.join(SCENARIOS)})/[^/]+$"
+_SCENARIO = rf"(?i)/({'|'.join(SCENARIOS)})/[^/]+$"
 
 EXCEPTIONS: tuple[tuple[str, set[str], str], ...] = (
     (r"/(user\.conf|config\.yaml)$", _CUT, "fewer lines are settings, too"),
@@ -67,7 +67,7 @@ EXCEPTIONS: tuple[tuple[str, set[str], str], ...] = (
     (r"/TEST06/(performance|accuracy)/", {*_NOT_THERE, "folder is a file"}, "the round requires TEST06's verdict alone"),
     (r"/mlperf_log_accuracy\.json$", {"excerpt"}, "published logs are shortened in the middle"),
     (r"/mlperf\.conf$", _NOT_THERE, "LoadGen has its own"),
-    (r"/accuracy\.txt$", _CUT, "what is left may be a whole text"),
+    (r"/accuracy\.txt$", {*_CUT, "other output"}, "what is left may be a whole text"),
 )  # fmt: skip
 """Damage that is no finding: path, kinds, why."""
 

@@ -209,3 +209,12 @@ def test_a_carriage_return_inside_a_conf_is_no_line_end(as_file: MakeFile) -> No
     """LoadGen reads up to the line feed: everything behind the comment is part of it."""
     conf = read_conf(as_file(b"# settings\r*.Offline.target_qps = 7\r"))
     assert conf.settings == [] and [line for line, _ in conf.odd_lines] == [1]
+
+
+def test_a_colour_in_the_middle_of_a_score(as_file: MakeFile) -> None:
+    """What another program wrote to the terminal: the digits before it are not the score."""
+    patterns = load_round("v6.0").accuracy_patterns
+    text = read_accuracy(as_file(b"accuracy=44.4\x1b[31merror\x1b[0m12%, good=3\n"), patterns)
+    assert [(fault.kind, fault.line) for fault in text.faults] == [
+        ("syntax", 1)
+    ] and not text.values
