@@ -10,10 +10,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from runner import errors, logs
 from runner.backends import chooses_batch
@@ -301,38 +301,18 @@ class _Child:
     def run(self) -> dict[str, Any]:
         """Start it, pass its events on, and return its "done" event."""
         self._where.say("start")
-        read, write = os.pipe()
-        environment = dict(os.environ)
-        environment["PYTHONPATH"] = os.pathsep.join(module_places())
         output = self._staging / OUTPUT_LOG
-        with output.open("wb") as sink, os.fdopen(read, encoding="utf-8") as events:
-            try:
-                process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "runner.child", str(write)],
-                    stdin=subprocess.PIPE,
-                    stdout=sink,
-                    stderr=subprocess.STDOUT,
-                    pass_fds=(write,),
-                    env=environment,
-                    # Its own session: Ctrl-C reaches it through this process only.
-                    start_new_session=True,
-                )
-            finally:
-                os.close(write)
-            last: dict[str, Any] = {}
-            try:
-                assert process.stdin is not None
-                with contextlib.suppress(BrokenPipeError):
-                    process.stdin.write(self._message())
-                    process.stdin.flush()
+        last: dict[str, Any] = {}
+        try:
+            with started("runner.child", output) as (process, events):
+                tell(process, self._message())
                 for line in events:
                     last = json.loads(line)
                     self._on_event(last)
                 code = process.wait()
-            finally:
-                kill(process)
-                if self._energy is not None:
-                    self._energy.stop()
+        finally:
+            if self._energy is not None:
+                self._energy.stop()
         if last.get("event") == "failed":
             self._raise(last)
         if code == 1 and TIMEOUT in output.read_text(encoding="utf-8", errors="replace"):
@@ -420,7 +400,40 @@ class _Child:
         raise kind(message)
 
 
-def module_places() -> list[str]:
+@contextlib.contextmanager
+def started(module: str, output: Path) -> Iterator[tuple[subprocess.Popen[bytes], TextIO]]:
+    """A process that runs a module of this package with the descriptor for its events as argument,
+    and those events; what it prints goes to ``output``. It is ended with the block."""
+    read, write = os.pipe()
+    with output.open("wb") as sink, os.fdopen(read, encoding="utf-8") as events:
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", module, str(write)],
+                stdin=subprocess.PIPE,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                pass_fds=(write,),
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(_module_places())},
+                # Its own session: Ctrl-C reaches it through this process only.
+                start_new_session=True,
+            )
+        finally:
+            os.close(write)
+        try:
+            yield process, events
+        finally:
+            _kill(process)
+
+
+def tell(process: subprocess.Popen[bytes], message: bytes) -> None:
+    """Send a process that was started its job, unless it has ended."""
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write(message)
+        process.stdin.flush()
+
+
+def _module_places() -> list[str]:
     """Where the child looks for modules: where this process does, also in a source tree, and not in
     the current folder, which may hold anything, unless this package itself comes from there or
     PYTHONPATH names it."""
@@ -432,7 +445,7 @@ def module_places() -> list[str]:
     return list(dict.fromkeys(map(str, wanted)))
 
 
-def kill(process: subprocess.Popen[bytes]) -> None:
+def _kill(process: subprocess.Popen[bytes]) -> None:
     """End the process and whatever it started; harmless when it has ended."""
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):

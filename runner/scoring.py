@@ -15,7 +15,6 @@ import faulthandler
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -30,7 +29,7 @@ from runner.datasets.prompts import Questions
 from runner.errors import RunFailed, StalledRun
 from runner.grading import Grader
 from runner.named import absolute
-from runner.run import TIMEOUT, Job, ending, kill, module_places, tail
+from runner.run import TIMEOUT, Job, ending, started, tail, tell
 from runner.stall import LOADING, StallWatch
 
 OUTPUT = "scoring_output.txt"
@@ -64,20 +63,7 @@ def score(job: Job, log: Path, grader: str | None = None) -> Score:
         "stall_timeout_s": job.stall_timeout_s,
     }
     longest = LONGEST * job.stall_timeout_s
-    read, write = os.pipe()
-    with output.open("wb") as sink, os.fdopen(read, encoding="utf-8") as events:
-        try:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "runner.scoring", str(write)],
-                stdin=subprocess.PIPE,
-                stdout=sink,
-                stderr=subprocess.STDOUT,
-                pass_fds=(write,),
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(module_places())},
-                start_new_session=True,
-            )
-        finally:
-            os.close(write)
+    with started("runner.scoring", output) as (process, events):
         late = threading.Event()
 
         def end() -> None:
@@ -90,16 +76,12 @@ def score(job: Job, log: Path, grader: str | None = None) -> Score:
         timer.start()
         last: dict[str, Any] = {}
         try:
-            assert process.stdin is not None
-            with contextlib.suppress(BrokenPipeError):
-                process.stdin.write(json.dumps(message).encode() + b"\n")
-                process.stdin.flush()
+            tell(process, json.dumps(message).encode() + b"\n")
             for line in events:
                 last = json.loads(line)
             code = process.wait()
         finally:
             timer.cancel()
-            kill(process)
     if last.get("event") == "done":
         output.unlink()
         found = last["score"]

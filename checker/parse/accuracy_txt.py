@@ -334,27 +334,18 @@ _CONTROL = tuple(chr(code) for code in range(32) if chr(code) != "\t")
 
 def _interrupted(result: AccuracyText, metric: str, number: int) -> None:
     """What another program wrote to the same terminal, such as a colour, in the middle of a number."""
-    if len(result.faults) < 5:
-        result.faults.append(
-            Fault(
-                path=result.path,
-                kind="syntax",
-                message=f"found a control character behind the value of {metric} on line {number}",
-                line=number,
-                fix="save the accuracy script's output alone",
-            )
-        )
+    message = f"found a control character behind the value of {metric} on line {number}"
+    _fault(result, message, number, "save the accuracy script's output alone")
 
 
 def _comma(result: AccuracyText, metric: str, text: str, number: int) -> None:
     shown = text.split("%")[0].split()[0]
+    message = f"{metric} is written with a comma on line {number}: {shown}"
+    _fault(result, message, number, "write numbers with a decimal point and without separators")
+
+
+def _fault(result: AccuracyText, message: str, number: int, fix: str) -> None:
     if len(result.faults) < 5:
         result.faults.append(
-            Fault(
-                path=result.path,
-                kind="syntax",
-                message=f"{metric} is written with a comma on line {number}: {shown}",
-                line=number,
-                fix="write numbers with a decimal point and without separators",
-            )
+            Fault(path=result.path, kind="syntax", message=message, line=number, fix=fix)
         )

@@ -357,7 +357,7 @@ def _mllog_line(log: DetailLog, number: int, line: bytes) -> None:
 
 
 def _look_closer(log: DetailLog, number: int, text: bytes) -> Any:
-    """What a line holds as plain JSON; a field that is there twice and an escape that is no character
+    """What a line holds as plain JSON; a repeated field and an escape for a character that does not exist
     are Faults. Raises ValueError, RecursionError."""
     twice: list[str] = []
 

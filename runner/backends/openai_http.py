@@ -205,7 +205,7 @@ class _Connection(asyncio.Protocol):
     # --- asyncio ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's own is no subclass
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is not a subclass
 
     def data_received(self, data: bytes) -> None:
         if self._done is None:  # a server that gives up an idle connection may say so
@@ -237,7 +237,7 @@ class _Connection(asyncio.Protocol):
     # --- the parser ---
 
     def on_message_begin(self) -> None:
-        if self._done is None:  # more than was asked for
+        if self._done is None:  # bytes behind the response
             self.abort()
 
     def on_header(self, name: bytes, value: bytes) -> None:

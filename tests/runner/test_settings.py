@@ -189,7 +189,7 @@ def test_a_rate_of_our_own_comes_with_enough_queries() -> None:
     assert hints.values == {"min_duration": 5000, "target_qps": 8.333, "min_query_count": 1000}
     assert hints.queries == 1000 and hints.seconds == pytest.approx(120, rel=0.01)
     assert hints.warnings == ()
-    # Longer than ten minutes and ten times what was asked for: said, not done.
+    # Longer than ten minutes and ten times the requested duration: reported, not done.
     (warning,) = calibrate(short, WarmUp(1, 1.0, 1.0), 8 * GB).warnings
     assert "early stopping needs 459" in warning
     # The user's own rate or count is the user's own.
