@@ -127,10 +127,10 @@ def checked(
     from checker.cache import Cache, cache_folder
     from checker.engine import Options
     from checker.engine import audit as examine
-    from checker.machine import MachineFault
     from checker.rules import UnknownRule
     from checker.waivers import BadWaivers
     from schemas import UnknownRound, canonical_round_name
+    from schemas.machine import MachineFault
 
     trees = options.trees if hasattr(options, "trees") else [options.tree]
     cache = None if options.no_cache else Cache(cache_folder())

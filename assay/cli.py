@@ -16,7 +16,7 @@ from assay.commands import parser_of
 from assay.signals import stopping
 from assay.status import EXIT_OK, EXIT_USAGE, Usage
 from assay.terminal import drop_output, say, write
-from checker.machine import MachineFault
+from schemas.machine import MachineFault
 
 _NO_MEMORY = ("failed to map segment", "annot allocate memory")
 """How the loader of libraries says it, of a native module that is imported late."""

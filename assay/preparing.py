@@ -26,7 +26,7 @@ def checked(tree: Path, round: str | None) -> Report:
     import assay
     from checker.archive import BadArchive
     from checker.engine import Options, check
-    from checker.machine import MachineFault
+    from schemas.machine import MachineFault
 
     try:
         return check(tree, Options(round=round), version=assay.__version__)

@@ -50,7 +50,7 @@ def write_to(
         for piece in pieces():
             write(piece)
         return
-    from checker.writing import write_file
+    from schemas.writing import write_file
 
     try:
         write_file(path, lambda: map(_encoded, pieces()))

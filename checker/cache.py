@@ -23,6 +23,7 @@ from checker.discover import ResultPlan
 from checker.parse.reading import File, Folder
 from checker.unit import Outcome
 from schemas.report import Finding
+from schemas.writing import replace_file
 
 MAX_BYTES = 512 * 1024 * 1024
 """How much all caches of a user may hold; the least recently used files go first."""
@@ -134,16 +135,11 @@ class Cache:
         data = hashlib.blake2b(data, digest_size=_DIGEST).digest() + data
         if len(data) > MAX_FILE_BYTES:
             return
-        path = self.folder / name
-        made = path.with_name(f".{name}.{os.urandom(4).hex()}")
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            made.write_bytes(data)
-            made.replace(path)
+            replace_file(self.folder / name, data, synced=False)
         except OSError as error:
             self.note(f"the cache in {self.folder} cannot be written: {error.strerror}")
-            with contextlib.suppress(OSError):
-                made.unlink()
 
     def trim(self) -> None:
         """Keep the folder within its bound."""

@@ -7,10 +7,10 @@ from itertools import islice
 
 import msgspec
 
-from checker.machine import MachineFault
 from checker.parse.detail_file import read_start
 from checker.parse.reading import File, Folder, Unreadable, read_text
 from schemas.load import load_round, round_marks, round_names
+from schemas.machine import MachineFault
 
 _SAMPLE = 24
 _SETTINGS = (

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from checker.machine import MachineFault
+from schemas.machine import MachineFault
 
 CONNECT_S = 10.0
 PATIENCE_S = 60.0

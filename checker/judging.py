@@ -10,11 +10,11 @@ import msgspec
 
 from checker.causes import Link
 from checker.clean import clean
-from checker.machine import MachineFault
 from checker.model import Submitter, Tree
 from checker.rule import NotJudged, Problem, Rule, attribute, is_present
 from schemas.enforcement import severity_of
 from schemas.enforcement_file import Severity
+from schemas.machine import MachineFault
 from schemas.report import Finding, Subject
 from schemas.round import Round
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from checker.discover import ResultPlan
-from checker.machine import MachineFault
 from checker.options import Progress
 from checker.rule import Rule
 from checker.unit import (
@@ -21,6 +20,7 @@ from checker.unit import (
     work,
     work_packed,
 )
+from schemas.machine import MachineFault
 from schemas.round import Round
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from checker.clean import clean
 from checker.discover import ResultPlan
 from checker.judging import Judge, clean_subject
 from checker.load import load_result
-from checker.machine import MachineFault
 from checker.model import Result
 from checker.shared_logs import Fingerprint, fingerprint_of
 from schemas.load import load_round
+from schemas.machine import MachineFault
 from schemas.report import Finding, Subject
 from schemas.report import Result as ResultRow
 from schemas.round import Round

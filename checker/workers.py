@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from checker.machine import MachineFault, exhausted
+from schemas.machine import MachineFault, exhausted
 
 _PR_SET_PDEATHSIG = 1
 _DESCRIPTORS_PER_WORKER = 2  # the parent's ends of two pipes

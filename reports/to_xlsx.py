@@ -8,7 +8,6 @@ the results before the workbook is handed out.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import math
@@ -25,6 +24,7 @@ from reports.since import Since
 from schemas.load import UnknownRound, load_round
 from schemas.report import Finding, Metric, Report, Result
 from schemas.round import Round
+from schemas.writing import write_file
 
 _CATEGORIES = ("datacenter", "edge")
 _DIVISIONS = ("closed", "open", "network")
@@ -362,28 +362,13 @@ def _numbers(sheets: Iterable[_Sheet], file: Path | None) -> dict[str, int]:
             numbers[unique] = following
             following += 1
     if file is not None and numbers != known:
-        _write_whole(file, json.dumps(numbers, indent=1) + "\n")
-    return numbers
-
-
-def _write_whole(file: Path, text: str) -> None:
-    """Replace a file in one step: half an ids file would give new numbers to old systems."""
-    target = file.resolve()
-    # A fixed name: what a process leaves that is killed here, the next one replaces.
-    part = target.with_name(f".{target.name[:200]}.part")
-    try:
-        part.unlink(missing_ok=True)
-        with part.open("x", encoding="utf-8") as draft:
-            draft.write(text)
-        part.replace(target)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
-        if isinstance(error, OSError):
+        try:
+            write_file(file, f"{json.dumps(numbers, indent=1)}\n".encode())
+        except OSError as error:
             raise ReportError(
                 f"{file}: the ids file cannot be written: {error.strerror}"
             ) from error
-        raise
+    return numbers
 
 
 class _Writer:

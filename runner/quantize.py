@@ -14,7 +14,6 @@ import fnmatch
 import io
 import json
 import logging
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,9 @@ from runner.benchmarks.base import Benchmark, Score
 from runner.benchmarks.signature import options_file
 from runner.datasets import Dataset
 from runner.errors import BackendError, DatasetError, OutputError, SettingsError
+from schemas.machine import MachineFault
+from schemas.scratch import scratch_folder, temporary_files_in
+from schemas.writing import write_file
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -158,20 +160,9 @@ def _keep_options(model: Path, out: Path, overwrite: bool) -> None:
                 f"{target}: found other settings than in {source}; choose another name for the "
                 "quantized model or replace them (--overwrite)."
             )
-        _replace(target, content)
+        write_file(target, content)
     except OSError as error:
         raise OutputError(f"{target}: cannot be written ({error.strerror or error}).") from error
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a whole file or nothing."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        partial.write_bytes(content)
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
 
 
 def accuracy(benchmark: Benchmark, model: Path, dataset: Dataset) -> Score:
@@ -189,8 +180,8 @@ def accuracy(benchmark: Benchmark, model: Path, dataset: Dataset) -> Score:
             data = answer.tobytes().hex().upper()
             entries.append({"seq_id": index, "qsl_idx": index, "data": data})
     backend.close()
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "mlperf_log_accuracy.json"
+    with scratch_folder("assay-scores-") as folder:
+        log = folder / "mlperf_log_accuracy.json"
         log.write_text(json.dumps(entries), encoding="utf-8")
         return benchmark.score(log, dataset)
 
@@ -295,10 +286,11 @@ def _quantize(
         logging.getLogger().setLevel(logging.ERROR)
         # The percentile and entropy methods print what they do; standard output is the report's.
         with (
-            tempfile.TemporaryDirectory() as folder,
+            scratch_folder("assay-quantize-") as folder,
+            temporary_files_in(folder),  # ONNX Runtime's own
             contextlib.redirect_stdout(io.StringIO()),
         ):
-            prepared = Path(folder) / "prepared.onnx"
+            prepared = folder / "prepared.onnx"
             # Shapes and folded constants first: without them batch norms stay apart.
             quant_pre_process(str(model), str(prepared), skip_symbolic_shape=True)
             names = [node.name for node in onnx.load(prepared).graph.node]
@@ -308,7 +300,7 @@ def _quantize(
                 raise SettingsError(
                     f"found no node named {', '.join(unknown)}; the model has {', '.join(names)}."
                 )
-            made = Path(folder) / "quantized.onnx"
+            made = folder / "quantized.onnx"
             quantization.quantize_static(
                 str(prepared),
                 str(made),
@@ -327,10 +319,10 @@ def _quantize(
                 },
             )
             done = onnx.load(made)
-            _replace(out, made.read_bytes())
+            write_file(out, made.read_bytes())
     except OSError as error:
         raise OutputError(f"{out}: cannot be written ({error.strerror or error}).") from error
-    except SettingsError:
+    except (SettingsError, MachineFault):
         raise
     except Exception as error:
         raise BackendError(f"{model}: ONNX Runtime cannot quantise it: {error}") from error

@@ -20,7 +20,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -39,6 +38,7 @@ from runner.provenance import Provenance
 from runner.run import Job, Measurement
 from runner.settings import RunSettings
 from schemas.timeline import NAME as TIMELINE
+from schemas.writing import replace_file
 
 __all__ = ["Paper", "check_name", "truncate_accuracy_log", "write_result", "write_system"]
 
@@ -271,13 +271,7 @@ def _occupied(target: Path) -> str:
 def _write(path: Path, text: str) -> None:
     """Write a whole file or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+    replace_file(path, text.encode("utf-8"))
 
 
 def _section(path: Path, head: str, name: str, text: str) -> None:

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import shutil
 import statistics
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -28,6 +28,7 @@ from runner.progress import Progress, Silent
 from runner.run import DISTURBED
 from runner.search import OVERHEAD_S, ProbeLog, Search, find, probe_once, probes_of_server
 from schemas.run_file import BadRunFile, RunFile, with_options
+from schemas.scratch import scratch_folder
 
 SCENARIOS = ("Offline", "Server")
 UNKNOWN_NOISE = 0.05  # of a single run: what a quiet machine shows from one to the next
@@ -218,15 +219,15 @@ def measure_rows(
     """
     listener = progress or Silent()
     deadline = time.monotonic() + sweep.foresee()[1]
-    with tempfile.TemporaryDirectory(prefix="assay-sweep-") as folder:
+    with scratch_folder("assay-sweep-") as folder:
         for _ in range(sweep.repeats):
             for row in rows.get("Offline", ()):
                 if row.reason:
                     continue
-                _fill(row, sweep, Path(folder), deadline, listener)
+                _fill(row, sweep, folder, deadline, listener)
                 yield row
         for row in rows.get("Server", ()):
-            _fill(row, sweep, Path(folder), deadline, listener)
+            _fill(row, sweep, folder, deadline, listener)
             yield row
 
 
@@ -238,24 +239,26 @@ def _fill(row: Row, sweep: Sweep, folder: Path, deadline: float, listener: Progr
     try:
         plan = _plan(with_setting(sweep.run_file, row.setting), folder / "tree")
         job = job_of(plan, fitted(plan), row.scenario, "performance")
-        with tempfile.TemporaryDirectory(dir=folder) as runs:
-            if row.scenario == "Server":
-                log = ProbeLog(Path(runs) / "probes.jsonl", {})
-                found = find(
-                    sweep.search, job, Path(runs), log, listener, lambda _: None, 0.99,
-                    ends=deadline,
-                )  # fmt: skip
-                row.rates.append(found.best)
-                row.tolerance = TOLERANCE
-                row.disturbed = max(row.disturbed, found.disturbed)
-            else:
-                # However long it lasts: a rate is wanted, not a VALID run.
-                whole = replace(job, early_stop=False)
-                probe = probe_once(whole, Path(runs), sweep.probe_s, listener)
-                if not probe.metric:
-                    raise RunFailed(probe.reason or "no sample was answered")
-                row.rates.append(probe.metric)
-                row.disturbed = max(row.disturbed, probe.disturbed)
+        runs = folder / "runs"
+        shutil.rmtree(runs, ignore_errors=True)
+        runs.mkdir()
+        if row.scenario == "Server":
+            log = ProbeLog(runs / "probes.jsonl", {})
+            found = find(
+                sweep.search, job, runs, log, listener, lambda _: None, 0.99,
+                ends=deadline,
+            )  # fmt: skip
+            row.rates.append(found.best)
+            row.tolerance = TOLERANCE
+            row.disturbed = max(row.disturbed, found.disturbed)
+        else:
+            # However long it lasts: a rate is wanted, not a VALID run.
+            whole = replace(job, early_stop=False)
+            probe = probe_once(whole, runs, sweep.probe_s, listener)
+            if not probe.metric:
+                raise RunFailed(probe.reason or "no sample was answered")
+            row.rates.append(probe.metric)
+            row.disturbed = max(row.disturbed, probe.disturbed)
     except RunnerError as error:
         row.reason = _short(str(error))
 

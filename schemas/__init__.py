@@ -1,4 +1,7 @@
-"""The shape of everything that crosses a border: rounds, reports, submitted JSON documents."""
+"""The shape of everything that crosses a border: rounds, reports, submitted JSON documents.
+
+Besides them what every package needs of the system: `writing`, `scratch` and `machine`.
+"""
 
 from schemas.load import (
     UnknownRound,

@@ -19,6 +19,8 @@ from pathlib import Path
 
 import msgspec
 
+from schemas.writing import replace_file
+
 FILE = "compiled.msgpack"
 
 HERE = Path(__file__).parent
@@ -63,13 +65,8 @@ def kept(source: Path, file: Path) -> Compiled | None:
     except (OSError, ValueError):
         return None
     sealed = hashlib.blake2b(mark + data, digest_size=_DIGEST).digest()
-    new = file.with_name(f"{file.name}.{os.urandom(4).hex()}")
     with contextlib.suppress(OSError):
-        try:
-            new.write_bytes(sealed + data)
-            new.replace(file)
-        finally:
-            new.unlink(missing_ok=True)
+        replace_file(file, sealed + data, synced=False)
     return msgspec.msgpack.decode(data, type=Compiled)
 
 

@@ -111,6 +111,18 @@ def test_no_import_circles() -> None:
     tuple(graphlib.TopologicalSorter(needs).static_order())  # raises CycleError, which names them
 
 
+def test_what_a_killed_command_would_leave_is_made_in_one_place() -> None:
+    """`schemas.scratch` and `schemas.writing` name a folder or a file before they make it."""
+    other = {"mkdtemp", "mkstemp", "TemporaryDirectory", "NamedTemporaryFile"}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.attr}"
+        for path in _modules()
+        for node in ast.walk(_parsed(path))
+        if isinstance(node, ast.Attribute) and node.attr in other
+    ]
+    assert wrong == []
+
+
 def test_what_makes_a_submission_does_not_know_the_command_line() -> None:
     """``assay/prepare`` is used by the command and by programs: it prints nothing and parses nothing."""
     allowed = {"assay.prepare", "checker", "reports", "schemas"}

@@ -33,8 +33,8 @@ def run(options: argparse.Namespace) -> int:
     import assay
     import reports
     from checker.engine import Options, check
-    from checker.writing import write_file
     from schemas import load_round
+    from schemas.writing import write_file
 
     began = time.monotonic()
     out: Path = options.out

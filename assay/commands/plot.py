@@ -75,8 +75,8 @@ def run(options: argparse.Namespace) -> int:
 def _report(options: argparse.Namespace) -> Report:
     from checker.archive import BadArchive
     from checker.engine import Options, check
-    from checker.machine import MachineFault
     from schemas import UnknownRound, canonical_round_name
+    from schemas.machine import MachineFault
 
     try:
         return check(

@@ -454,9 +454,9 @@ def plan_of(options: argparse.Namespace, arguments: list[str] | None = None) -> 
 
 def save(run_file: RunFile, path: Path) -> None:
     """Write the run file, its paths as they are from its folder."""
-    from checker.writing import write_file
     from runner.plan import relative_to
     from schemas.run_file import write
+    from schemas.writing import write_file
 
     text = write(relative_to(run_file, path.parent))
     try:

@@ -21,7 +21,7 @@ from assay.prepare.draft import real
 from assay.prepare.plan import Plan, Step, encode
 from checker.accuracy.truncate import KEPT, MARK, SCORES, stated_hash
 from checker.parse.reading import CHUNK, File, list_tree, open_file, read_bytes
-from checker.writing import naming, new_file, write_file
+from schemas.writing import naming, new_file, write_file
 
 Progress = Callable[[int, int], None]
 

@@ -8,8 +8,8 @@ from typing import Literal
 from assay.prepare.draft import Draft, copied
 from assay.prepare.results import document, mapping_of, places
 from checker.engine import Options, check_listing
-from checker.scratch import scratch_folder
 from schemas.report import Report
+from schemas.scratch import scratch_folder
 
 Treatment = Literal["keep", "leave-out", "open"]
 

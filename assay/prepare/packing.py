@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from checker.parse.reading import File, Unreadable, list_tree, open_file
-from checker.writing import new_file, write_file
 from schemas.manifest import Manifest, Packed, encode
 from schemas.report import Report
 from schemas.report import encode as encode_report
+from schemas.writing import new_file, write_file
 
 SUFFIXES = (".tar.gz", ".tar.zst")
 Progress = Callable[[int, int], None]

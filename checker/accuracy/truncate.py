@@ -21,8 +21,8 @@ from typing import BinaryIO, Final, Literal
 
 from checker.accuracy.log import CHUNK, GAP, Progress
 from checker.accuracy.problem import AccuracyError
-from checker.machine import storage
-from checker.writing import new_file, replace_file
+from schemas.machine import storage
+from schemas.writing import new_file, replace_file
 
 KEPT: Final = 4096
 MARK: Final = b"\n\n...\n\n"

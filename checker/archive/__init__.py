@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from checker.archive.members import BadArchive, Folder, Limits
-from checker.machine import MachineFault, exhausted, storage
+from schemas.machine import MachineFault, exhausted, storage
 from schemas.report import Finding
 
 __all__ = ["SUFFIXES", "BadArchive", "Limits", "opened"]
@@ -32,7 +32,7 @@ def opened(where: Path, limits: Limits | None = None) -> Iterator[tuple[Path, li
     # Few checks unpack anything: what that takes is imported here.
     from checker.archive.tar import untar
     from checker.archive.zip import unzip
-    from checker.scratch import scratch_folder
+    from schemas.scratch import scratch_folder
 
     with scratch_folder(_PREFIX) as name:
         # What is at the archive's top is named after the archive, as its folder would be.

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from checker.clean import clean
-from checker.machine import MachineFault, storage
+from schemas.machine import MachineFault, storage
 from schemas.report import Finding
 
 MAX_PATH = 4096

@@ -23,9 +23,9 @@ from checker.parse.accuracy_txt import AccuracyText, read_accuracy
 from checker.parse.detail import DetailLog
 from checker.parse.detail_file import read_detail
 from checker.parse.reading import File
-from checker.writing import replace_file
 from schemas.load import load_round
 from schemas.round import Round
+from schemas.writing import replace_file
 
 _DETAIL = "mlperf_log_detail.txt"
 _ACCURACY = "mlperf_log_accuracy.json"

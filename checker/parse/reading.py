@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from checker.machine import MachineFault, exhausted
+from schemas.machine import MachineFault, exhausted
 
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 """Greatest size of a file that is read as a whole (system descriptions, conf files, texts)."""

@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runner.errors import DatasetError
+from schemas.writing import replace_file
 
 VERSION = 1  # of the scaling below; a change makes every kept file another
 SPARE_DISK = 4 * 2**30  # bytes that the cache leaves free
@@ -308,13 +308,7 @@ class Cache:
             path.parent.mkdir(parents=True, exist_ok=True)
             if shutil.disk_usage(path.parent).free < SPARE_DISK + len(content):
                 return
-            handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(hashlib.sha256(content).digest() + content)
-                Path(name).replace(path)
-            except OSError:
-                Path(name).unlink(missing_ok=True)
+            replace_file(path, hashlib.sha256(content).digest() + content, synced=False)
 
     def _path(self, key: str) -> Path:
         assert self._folder is not None

@@ -23,7 +23,7 @@ import pytest
 from checker import archive
 from checker.archive import BadArchive, Limits
 from checker.engine import Options, check
-from checker.machine import MachineFault
+from schemas.machine import MachineFault
 from schemas.report import encode
 from tests.conftest import Grow
 from tests.trees import GoodTree

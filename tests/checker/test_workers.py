@@ -19,7 +19,7 @@ import pytest
 
 from checker import schedule, unit, workers
 from checker.engine import Options, check
-from checker.machine import MachineFault
+from schemas.machine import MachineFault
 from schemas.report import encode
 from tests.conftest import Grow
 

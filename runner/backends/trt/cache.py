@@ -18,6 +18,7 @@ from typing import Any
 
 from runner.backends.trt.plan import cache_key
 from runner.errors import BackendError
+from schemas.writing import replace_file
 
 
 @dataclass(frozen=True)
@@ -155,14 +156,7 @@ class EngineCache:
         """Whole or not at all, also where two processes write the same."""
         place = self.folder / name
         try:
-            handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=f".{name}.")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(data)
-                os.replace(temporary, place)  # noqa: PTH105
-            except BaseException:
-                Path(temporary).unlink(missing_ok=True)
-                raise
+            replace_file(place, data)
         except OSError as error:
             raise BackendError(
                 f"{place}: cannot be written ({error.strerror or error}). Free some space or "

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from runner.backends.trt.api import TensorRtApi, messages_of
@@ -14,6 +12,7 @@ from runner.backends.trt.builder import build
 from runner.backends.trt.memory import Memory
 from runner.backends.trt.plan import EnginePlan, Port, Profile
 from runner.backends.trt.session import EngineSession
+from schemas.scratch import scratch_folder
 
 COPY_BYTES = 256 << 20
 SIDE = 8192  # of the matrices: 1.1e12 operations a product
@@ -80,8 +79,8 @@ def time_matmul(trt: TensorRtApi, memory: Memory, seconds: float, side: int = SI
         workspace_mib=0,
         optimization_level=1,
     )
-    with tempfile.TemporaryDirectory() as folder:
-        model = Path(folder) / "matmul.onnx"
+    with scratch_folder("assay-sanity-") as folder:
+        model = folder / "matmul.onnx"
         model.write_bytes(_matmul(side))
         engine = build(trt, messages, model, plan).engine
     session = EngineSession(trt=trt, messages=messages, memory=memory, engine=engine, plan=plan)

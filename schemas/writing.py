@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 _IN_PLACE = frozenset({errno.EACCES, errno.EPERM, errno.EBUSY, errno.EXDEV})
 _DEFAULT_MODE = 0o666
+_TRIES = (4, 3, 2, 1, 0)
 
 
 Content = bytes | Callable[[], Iterable[bytes]]
@@ -45,18 +46,29 @@ def write_file(path: Path, content: Content) -> None:
             stream.truncate()
 
 
-def replace_file(path: Path, content: Content) -> None:
+def replace_file(path: Path, content: Content, *, synced: bool = True) -> None:
     """Replace the entry ``path`` itself: a link or one of several hard links is not followed.
 
-    The new file has the old one's permissions. Raises OSError, and then the old entry is still
-    there and nothing beside it.
+    The new file has the old one's permissions. ``synced=False`` is for a cache: after a power
+    failure the file may be damaged. Raises OSError, and then the old entry is still there and
+    nothing beside it.
     """
+    for left in _TRIES:
+        try:
+            return _replaced(path, content, synced)
+        except (FileExistsError, FileNotFoundError):
+            # Another process replaces the same file, and took the name of the part.
+            if not left or not path.parent.is_dir():
+                raise
+
+
+def _replaced(path: Path, content: Content, synced: bool) -> None:
     try:
         old = path.lstat()
         mode = stat.S_IMODE(old.st_mode) if stat.S_ISREG(old.st_mode) else None
     except FileNotFoundError:
         mode = None
-    with _nameless(path) as (stream, named):
+    with _nameless(path, synced) as (stream, named):
         _write(stream, content)
         if mode is not None and hasattr(os, "fchmod"):
             os.fchmod(stream.fileno(), mode)
@@ -97,7 +109,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _nameless(path: Path) -> Iterator[tuple[BinaryIO, Callable[[Path], Path]]]:
+def _nameless(path: Path, synced: bool = True) -> Iterator[tuple[BinaryIO, Callable[[Path], Path]]]:
     """A stream beside ``path``, and what gives it a name there when it is complete.
 
     Where the system can, it has no name until then: a killed process leaves nothing behind.
@@ -108,7 +120,8 @@ def _nameless(path: Path) -> Iterator[tuple[BinaryIO, Callable[[Path], Path]]]:
 
         def named(place: Path) -> Path:
             stream.flush()
-            os.fsync(stream.fileno())
+            if synced:
+                os.fsync(stream.fileno())
             if not made:
                 own = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY)
                 try:

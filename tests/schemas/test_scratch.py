@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from checker import scratch
-from checker.machine import MachineFault
-from checker.scratch import scratch_folder
+from schemas import scratch
+from schemas.machine import MachineFault
+from schemas.scratch import scratch_folder
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,7 +55,7 @@ def test_of_a_killed_process(folder: Path) -> None:
     """The next one removes it, and none that is in use or of another name."""
     code = (
         "import os, sys, tempfile; tempfile.tempdir = sys.argv[1]\n"
-        "from checker.scratch import scratch_folder\n"
+        "from schemas.scratch import scratch_folder\n"
         "with scratch_folder('mine-') as place:\n"
         "    (place / 'file').write_text('x'); print(place, flush=True); sys.stdin.read()\n"
     )

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from checker.machine import MachineFault
+from schemas.machine import MachineFault
 
 _TRIES = (1, 2, 3, 4, 5)
 
@@ -52,6 +52,17 @@ def scratch_folder(prefix: str) -> Iterator[Path]:
             os.close(lock)
         if interrupted is not None:
             raise interrupted
+
+
+@contextmanager
+def temporary_files_in(folder: Path) -> Iterator[None]:
+    """Within it `tempfile`, and libraries that use it, make their files and folders there."""
+    before = tempfile.tempdir
+    tempfile.tempdir = str(folder)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 def _make(place: Path) -> int | None:
