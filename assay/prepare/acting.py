@@ -66,11 +66,11 @@ def carry_out(
     done = 0
     notes: list[str] = []
     kept = False
-    with under_construction(new) as part:
+    with under_construction(new) as part, _undone(part) as made:
         digests: dict[str, str] = {}
         for step in sorted(plan.steps, key=lambda s: s.kind == "hash"):
             if step.backup is not None and step.path is not None:
-                digests[step.path] = _keep(files[step.path], backup / step.backup)
+                digests[step.path] = _keep(files[step.path], backup / step.backup, made)
                 kept = True
             if step.destination is not None:
                 _write(step, files, part / step.destination, digests, backup, notes)
@@ -78,9 +78,29 @@ def carry_out(
             if progress:
                 progress(done, total)
         record = record_of(new)
+        if not record.exists():
+            made.append(record)
         write_file(record, encode(plan))
         take_place(part, new)
     return Outcome(new, record, backup if kept else None, notes)
+
+
+@contextmanager
+def _undone(part: Path) -> Iterator[list[Path]]:
+    """Takes what was made beside NEW, and removes it again where NEW does not come to be.
+
+    TREE still has every log then, and the folder may be on a disk that is full.
+    """
+    made: list[Path] = []
+    try:
+        yield made
+    except BaseException:
+        # It is NEW's folder that says whether NEW is there: it has one name or the other.
+        if part.is_dir():
+            for place in reversed(made):
+                with contextlib.suppress(OSError):
+                    place.rmdir() if place.is_dir() else place.unlink()
+        raise
 
 
 def create(files: Mapping[str, str], new: Path) -> None:
@@ -181,12 +201,21 @@ def take_place(part: Path, new: Path) -> None:
     part.rename(new)
 
 
-def _keep(file: File, copy: Path) -> str:
-    """The file in the backup, read back; its SHA-256. What is there already is not overwritten."""
+def _keep(file: File, copy: Path, made: list[Path]) -> str:
+    """The file in the backup, read back; its SHA-256. What is there already is not overwritten.
+
+    Adds to made what was not there before.
+    """
+    made.extend(reversed([p for p in copy.parents if not os.path.lexists(p)]))
     copy.parent.mkdir(parents=True, exist_ok=True)
     if not os.path.lexists(copy):
-        with new_file(copy) as target:
-            digest = _copy(file, target)
+        made.append(copy)
+        try:
+            with new_file(copy) as target:
+                digest = _copy(file, target)
+        except FileExistsError:
+            made.remove(copy)
+            raise
     else:
         digest = _digest(file)
     if copy.is_symlink() or not copy.is_file() or _digest(File(file.path, str(copy), 0)) != digest:

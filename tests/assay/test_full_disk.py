@@ -43,6 +43,14 @@ def prepare(grow: Grow, place: Path, out: Path) -> Command:
     return Command(arguments=["prepare", str(tree.root), *where])
 
 
+def prepare_large(grow: Grow, place: Path, out: Path) -> Command:
+    """Has room for whole logs, and then not for the tree."""
+    tree = grow(**DEMO)
+    _whole_logs(tree.root)
+    where = ["--round", "demo", "--out", str(out / "new")]
+    return Command(arguments=["prepare", str(tree.root), *where])
+
+
 def fix(grow: Grow, place: Path, out: Path) -> Command:
     tree = grow(**DEMO)
     for name in ("Performance", "hidden", "finder"):
@@ -51,13 +59,18 @@ def fix(grow: Grow, place: Path, out: Path) -> Command:
     return Command(arguments=["fix", str(out / "submission"), "--round", "demo"])
 
 
-def truncate(grow: Grow, place: Path, out: Path) -> Command:
-    tree = grow(**DEMO)
-    for log in tree.root.rglob("mlperf_log_accuracy.json"):
+def _whole_logs(root: Path) -> None:
+    """As LoadGen wrote them: not yet cut, without a hash."""
+    for log in root.rglob("mlperf_log_accuracy.json"):
         log.write_bytes(log.read_bytes().rstrip()[:-1] + b" " * 30_000 + b"]\n")
         scores = log.with_name("accuracy.txt")
         lines = scores.read_text().splitlines(keepends=True)
         scores.write_text("".join(line for line in lines if "hash" not in line))
+
+
+def truncate(grow: Grow, place: Path, out: Path) -> Command:
+    tree = grow(**DEMO)
+    _whole_logs(tree.root)
     shutil.copytree(tree.root, out / "submission")
     backup = str(out / "backup")
     return Command(arguments=["truncate", str(out / "submission"), "--backup", backup])
@@ -73,6 +86,7 @@ WRITING = [make for make in writing.COMMANDS if make is not writing.accuracy]
         # Room for the manifest, not for the report; for a part of the model.
         (writing.pack, 40),
         (writing.quantize, 8),
+        (prepare_large, 100),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
@@ -109,12 +123,12 @@ def test_nothing_is_claimed(
     assert done.returncode == 2, done.stderr
     assert "No space left on device" in done.stderr
     assert "Traceback" not in done.stderr and "Errno" not in done.stderr
-    assert _files(after) == _files(before)
+    assert _entries(after) == _entries(before)
 
 
-def _files(folder: Path) -> dict[str, bytes]:
+def _entries(folder: Path) -> dict[str, bytes | None]:
+    """Files with their content, and folders."""
     return {
-        str(path.relative_to(folder)): path.read_bytes()
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
         for path in folder.rglob("*")
-        if path.is_file()
     }

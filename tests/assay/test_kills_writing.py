@@ -223,7 +223,7 @@ def test_whole_or_not_at_all(
             shutil.rmtree(out)
             shutil.copytree(before, out)
             status = victim.kill(number, chance.uniform(0, length * 1.05))
-            now = seen()
+            now = everything = seen()
             if status == 0 or (status == 1 and now != old):
                 assert now == complete, "a status that claims what is not there"
             else:
@@ -237,6 +237,8 @@ def test_whole_or_not_at_all(
                 assert what in (old.get(name, what), complete[name]), name
                 assert name in old or what == complete[name], name
             assert set(old) <= set(now)
+            if everything == old and not any(victim.scratch.iterdir()):
+                continue  # as if it had not been started
             if command.refuses is None or not (out / command.refuses).exists():
                 length = min(length, victim.run())
                 assert seen() == complete, "what was left is a hindrance"
@@ -292,6 +294,8 @@ def test_a_cache_that_is_half_cleared_is_right(grow: Grow, tmp_path: Path) -> No
             left = [path for path in cache.rglob("*") if path.is_file()]
             assert (left == []) if status == 0 else status in (1, 128 + number, -number)
             assert all(path.read_bytes() == known[path.name] for path in left)
+            if len(left) in (0, len(known)):
+                continue  # as if it had ended, or had not been started
             output.unlink()
             checking.run()
             assert output.read_bytes() == expected
