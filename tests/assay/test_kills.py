@@ -44,6 +44,7 @@ class Victim:
         self.command = [sys.executable, "-P", "-m", "assay", *arguments]
         self.environment = {
             **os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(scratch), "ASSAY_MARK": str(scratch),
+            "PYTHONFAULTHANDLER": "1",
         }  # fmt: skip
 
     def run(self) -> float:
@@ -55,12 +56,18 @@ class Victim:
 
     def kill(self, number: int, after: float) -> int:
         """Start, send a signal after so many seconds, wait for the end of all; exit status."""
-        process = subprocess.Popen(
-            self.command, env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        said = self.scratch.with_name(f"{self.scratch.name}.stderr")
+        with said.open("wb") as stderr:
+            process = subprocess.Popen(
+                self.command, env=self.environment, stdout=subprocess.DEVNULL, stderr=stderr
+            )
         time.sleep(after)
         process.send_signal(number)
         status = process.wait(timeout=300)
+        assert status >= 0 or status == -number, (
+            f"ended by signal {-status}, not {number}, which came after {after:.4f} s:\n"
+            f"{said.read_text(errors='replace')}"
+        )
         for _ in range(500):
             if not self.left():
                 break
