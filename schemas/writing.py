@@ -109,6 +109,37 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
+def kept_if(needed: Callable[[], bool]) -> Iterator[list[Path]]:
+    """Takes files and folders as they are made; where the block raises, they go unless ``needed``.
+
+    For copies that are worth keeping only when what they were made for was done.
+    """
+    made: list[Path] = []
+    try:
+        yield made
+    except BaseException:
+        if not needed():
+            for place in reversed(made):
+                with contextlib.suppress(OSError):
+                    place.rmdir() if place.is_dir() else place.unlink()
+        raise
+
+
+@contextmanager
+def new_copy(path: Path, made: list[Path]) -> Iterator[BinaryIO]:
+    """`new_file` with its folders; ``made`` gets those that were not there before, and the file."""
+    made.extend(reversed([folder for folder in path.parents if not os.path.lexists(folder)]))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made.append(path)
+    try:
+        with new_file(path) as stream:
+            yield stream
+    except FileExistsError:
+        made.remove(path)  # another's
+        raise
+
+
+@contextmanager
 def _nameless(path: Path, synced: bool = True) -> Iterator[tuple[BinaryIO, Callable[[Path], Path]]]:
     """A stream beside ``path``, and what gives it a name there when it is complete.
 

@@ -21,7 +21,7 @@ from assay.prepare.draft import real
 from assay.prepare.plan import Plan, Step, encode
 from checker.accuracy.truncate import KEPT, MARK, SCORES, stated_hash
 from checker.parse.reading import CHUNK, File, list_tree, open_file, read_bytes
-from schemas.writing import naming, new_file, write_file
+from schemas.writing import kept_if, naming, new_copy, write_file
 
 Progress = Callable[[int, int], None]
 
@@ -66,7 +66,11 @@ def carry_out(
     done = 0
     notes: list[str] = []
     kept = False
-    with under_construction(new) as part, _undone(part) as made:
+    with (
+        under_construction(new) as part,
+        # Which of the two names its folder has says whether NEW is there; else TREE has every log.
+        kept_if(lambda: not part.is_dir()) as made,
+    ):
         digests: dict[str, str] = {}
         for step in sorted(plan.steps, key=lambda s: s.kind == "hash"):
             if step.backup is not None and step.path is not None:
@@ -83,24 +87,6 @@ def carry_out(
         write_file(record, encode(plan))
         take_place(part, new)
     return Outcome(new, record, backup if kept else None, notes)
-
-
-@contextmanager
-def _undone(part: Path) -> Iterator[list[Path]]:
-    """Takes what was made beside NEW, and removes it again where NEW does not come to be.
-
-    TREE still has every log then, and the folder may be on a disk that is full.
-    """
-    made: list[Path] = []
-    try:
-        yield made
-    except BaseException:
-        # It is NEW's folder that says whether NEW is there: it has one name or the other.
-        if part.is_dir():
-            for place in reversed(made):
-                with contextlib.suppress(OSError):
-                    place.rmdir() if place.is_dir() else place.unlink()
-        raise
 
 
 def create(files: Mapping[str, str], new: Path) -> None:
@@ -204,18 +190,11 @@ def take_place(part: Path, new: Path) -> None:
 def _keep(file: File, copy: Path, made: list[Path]) -> str:
     """The file in the backup, read back; its SHA-256. What is there already is not overwritten.
 
-    Adds to made what was not there before.
+    made: gets what was not there before.
     """
-    made.extend(reversed([p for p in copy.parents if not os.path.lexists(p)]))
-    copy.parent.mkdir(parents=True, exist_ok=True)
     if not os.path.lexists(copy):
-        made.append(copy)
-        try:
-            with new_file(copy) as target:
-                digest = _copy(file, target)
-        except FileExistsError:
-            made.remove(copy)
-            raise
+        with new_copy(copy, made) as target:
+            digest = _copy(file, target)
     else:
         digest = _digest(file)
     if copy.is_symlink() or not copy.is_file() or _digest(File(file.path, str(copy), 0)) != digest:

@@ -22,7 +22,7 @@ from typing import BinaryIO, Final, Literal
 from checker.accuracy.log import CHUNK, GAP, Progress
 from checker.accuracy.problem import AccuracyError
 from schemas.machine import storage
-from schemas.writing import new_file, replace_file
+from schemas.writing import kept_if, new_copy, replace_file
 
 KEPT: Final = 4096
 MARK: Final = b"\n\n...\n\n"
@@ -215,6 +215,22 @@ def apply(
 
 
 def _carry_out(action: Action, kept: Path, progress: Progress) -> Outcome:
+    files = (action.path, action.scores)
+    before = [_identity(path) for path in files]
+    with kept_if(lambda: [_identity(path) for path in files] != before) as made:
+        return _with_copies(action, kept, progress, made)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Another one once a file was replaced."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size
+
+
+def _with_copies(action: Action, kept: Path, progress: Progress, made: list[Path]) -> Outcome:
     log, scores = action.path, action.scores
     with _open(log) as stream:
         size = os.fstat(stream.fileno()).st_size
@@ -225,7 +241,7 @@ def _carry_out(action: Action, kept: Path, progress: Progress) -> Outcome:
             copy = None
         else:
             copy = kept / action.relative
-            digest = _back_up(stream, copy, progress, size)
+            digest = _back_up(stream, copy, progress, size, made)
     stated = stated_hash(scores)  # perhaps written since the plan
     if stated and stated != digest:
         return Outcome(
@@ -247,7 +263,7 @@ def _carry_out(action: Action, kept: Path, progress: Progress) -> Outcome:
             )
         if scores.exists():
             with _open(scores) as stream:
-                _back_up(stream, kept / action.relative.with_name(SCORES), None, 0)
+                _back_up(stream, kept / action.relative.with_name(SCORES), None, 0, made)
     if stated is None:
         _append(scores, f"\nhash={digest}\n".encode("ascii"))
     if copy is not None:
@@ -305,12 +321,13 @@ def _file_digest(path: Path) -> str:
         return _digest(stream, None, None, 0)
 
 
-def _back_up(stream: BinaryIO, copy: Path, progress: Progress | None, size: int) -> str:
+def _back_up(
+    stream: BinaryIO, copy: Path, progress: Progress | None, size: int, made: list[Path]
+) -> str:
     """Copy into the backup; a copy that is already there is never overwritten."""
-    copy.parent.mkdir(parents=True, exist_ok=True)
     if copy.exists():
         return _digest(stream, None, progress, size)
-    with new_file(copy) as target:
+    with new_copy(copy, made) as target:
         return _digest(stream, target, progress, size)
 
 

@@ -144,6 +144,22 @@ def test_output_through_a_link_and_into_a_device(grow: Grow, tmp_path: Path) -> 
     assert main([*arguments, os.devnull]) == 0 and Path(os.devnull).is_char_device()
 
 
+def test_ctrl_c_while_msgspec_is_imported(tmp_path: Path) -> None:
+    """An exception in there is lost, and the first decoder of a date would crash."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal, sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'datetime':\n"
+        "            sys.meta_path.remove(self)\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+    )
+    process = _start("rules", "P104", env={"PYTHONPATH": f"{tmp_path}:{ROOT}"})
+    out, told = process.communicate(timeout=60)
+    assert (process.returncode, out, told) == (-signal.SIGINT, "", "")
+
+
 def test_a_signal_waits_for_an_import(tmp_path: Path) -> None:
     """Native modules do not survive an exception while they are imported."""
     (tmp_path / "signalled.py").write_text(
