@@ -156,7 +156,7 @@ def _run(job: dict[str, Any], channel: Channel) -> dict[str, Any]:
         own = benchmark.server_batch_size if server else benchmark.batch_size
         job["batch_size"] = getattr(backend, "batch_size", None) or own
     streaming: Any = backend if benchmark.generation is not None else None
-    if streaming is not None and not hasattr(streaming, "generate"):
+    if streaming is not None and not hasattr(streaming, "ask"):
         raise SettingsError(
             f"found backend {job['backend']} for {benchmark.name}, a language benchmark; expected one "
             "that streams tokens: openai."

@@ -1,9 +1,9 @@
 """The system under test of a language model: answers stream in, LoadGen hears of each first token.
 
-All answers come through one event loop, in a thread of its own.  LoadGen's thread hands queries
-over and returns at once; LoadGen is told from the loop: the first token of an answer when it
-comes (FirstTokenComplete), and the whole answer with the number of its tokens at its end
-(QuerySamplesComplete).  LoadGen counts both times from when the query was scheduled.
+All answers come through one event loop, in a thread of its own.  LoadGen's thread sends a query itself
+where the backend can, or hands it over, and returns at once; LoadGen is told from the loop: the first
+token of an answer when it comes (FirstTokenComplete), and the whole answer with the number of its
+tokens at its end (QuerySamplesComplete).  LoadGen counts both times from when the query was scheduled.
 
 As in `runner.sut`, nothing may be raised into LoadGen: the first error ends the run.
 """
@@ -134,8 +134,8 @@ class TokenSut:
         self._backend, self._requests, self._fail = backend, requests, fail
         self._at_once, self._limit, self._offline = at_once, limit_s, offline
         self._waiting: deque[tuple[int, int, float]] = deque()
-        self._flying = 0
-        self._tasks: set[asyncio.Task[None]] = set()
+        # A place for each answer in work: two threads take them, and taking one is atomic.
+        self._places: list[None] = [None] * at_once
         self.done = self.firsts = self.issued = self.late = self.tokens = self.held = 0
         self.recent: deque[float] = deque(maxlen=RECENT)
         # LoadGen's thread must not wait 5 ms for the interpreter while answers are being read.
@@ -153,10 +153,22 @@ class TokenSut:
     def issue(self, ids: list[int], indices: list[int]) -> None:
         """One query of LoadGen; called in its thread."""
         try:
+            came = time.perf_counter()
             self.issued += len(ids)
-            self._call_soon(self._take, ids, indices, time.perf_counter())
+            if len(ids) > 1 or not self._ask_here(ids[0], indices[0], came):
+                self._call_soon(self._take, ids, indices, came)
         except BaseException as error:
             self._fail(error)
+
+    def _ask_here(self, number: int, index: int, came: float) -> bool:
+        """Send it from this thread; False where it has to wait, or needs a connection."""
+        if self._waiting or not self._take_place():
+            return False
+        query = _Query(self, number, index, came)
+        if self._backend.ask_here(self._requests.ready[index], index, query):
+            return True
+        self._places.append(None)
+        return False
 
     def flush(self) -> None:
         """Nothing is held back."""
@@ -169,60 +181,29 @@ class TokenSut:
         finally:
             self._loop.close()
 
-    def _take(self, ids: list[int], indices: list[int], came: float) -> None:
-        for number, index in zip(ids, indices, strict=True):
-            if self._flying < self._at_once:
-                self._start(number, index, came)
-            else:
-                self.held += 1
-                self._waiting.append((number, index, came))
-
-    def _start(self, number: int, index: int, came: float) -> None:
-        self._flying += 1
-        task = self._loop.loop.create_task(self._answer(number, index, came))
-        self._tasks.add(task)  # the loop itself keeps none alive
-        task.add_done_callback(self._tasks.discard)
-
-    async def _answer(self, number: int, index: int, came: float) -> None:
+    def _take_place(self) -> bool:
         try:
-            began = False
+            self._places.pop()
+        except IndexError:
+            return False
+        return True
 
-            def first(tokens: Sequence[int]) -> None:
-                nonlocal began
-                began = True
-                if tokens:
-                    data = array.array("i", tokens)
-                    place, count = data.buffer_info()
-                    self._first([self._response(number, place, count * data.itemsize)])
-                else:
-                    self._first([self._response(number, 0, 0)])
-                taken = time.perf_counter() - came
-                self.firsts += 1
-                self.recent.append(taken)
-                self.late += taken > self._limit
+    def _take(self, ids: list[int], indices: list[int], came: float) -> None:
+        self._waiting.extend(
+            (number, index, came) for number, index in zip(ids, indices, strict=True)
+        )
+        self._begin()
+        self.held += min(len(ids), len(self._waiting))
 
-            answer = await self._backend.generate(self._requests.ready[index], index, first)
-            if not began:
-                raise InferenceError("the answer ended without a first token.")
-            self._finish(number, answer)
-        except LostQuery as lost:
-            self._fail(lost.named([number]))
-        except InferenceError as error:
-            self._fail(LostQuery.of(str(error), [index]).named([number]))
-        except asyncio.CancelledError:
-            raise
+    def _begin(self) -> None:
+        """Ask what waits while there are places."""
+        try:
+            while self._waiting and self._take_place():
+                number, index, came = self._waiting.popleft()
+                query = _Query(self, number, index, came)
+                self._backend.ask(self._requests.ready[index], index, query)
         except BaseException as error:
             self._fail(error)
-        self._flying -= 1
-        if self._waiting and self._flying < self._at_once:
-            self._start(*self._waiting.popleft())
-
-    def _finish(self, number: int, answer: Answer) -> None:
-        data = array.array("i", answer.tokens)
-        place, count = data.buffer_info()
-        self._complete([self._response(number, place, count * data.itemsize, count)])
-        self.done += 1
-        self.tokens += count
 
     # --- before the run, and after it ---
 
@@ -235,8 +216,9 @@ class TokenSut:
         """
 
         async def one(index: int) -> None:
-            request = self._requests.ready[index]
-            await self._backend.generate(request, index, _nobody)
+            heard = _Heard()
+            self._backend.ask(self._requests.ready[index], index, heard)
+            await heard.ended
 
         async def rounds() -> None:
             end, turn = time.perf_counter() + seconds, 0
@@ -293,5 +275,64 @@ def warm_up(
     return WarmUp(batch=1, best_s=best / every, typical_s=typical / every)
 
 
-def _nobody(tokens: Sequence[int]) -> None:
-    """No one waits for the first token of a warm-up."""
+class _Query:
+    """Who tells LoadGen of one answer."""
+
+    __slots__ = ("_began", "_came", "_index", "_number", "_sut")
+
+    def __init__(self, sut: TokenSut, number: int, index: int, came: float) -> None:
+        self._sut, self._number, self._index, self._came = sut, number, index, came
+        self._began = False
+
+    def first(self, tokens: Sequence[int]) -> None:
+        sut, self._began = self._sut, True
+        if tokens:
+            data = array.array("i", tokens)
+            place, count = data.buffer_info()
+            sut._first([sut._response(self._number, place, count * data.itemsize)])
+        else:
+            sut._first([sut._response(self._number, 0, 0)])
+        taken = time.perf_counter() - self._came
+        sut.firsts += 1
+        sut.recent.append(taken)
+        sut.late += taken > sut._limit
+
+    def last(self, answer: Answer) -> None:
+        sut = self._sut
+        try:
+            if not self._began:
+                raise LostQuery.of("the answer ended without a first token.", [self._index])
+            data = array.array("i", answer.tokens)
+            place, count = data.buffer_info()
+            sut.done += 1
+            sut.tokens += count
+            sut._places.append(None)
+            # In SingleStream the next query is issued while this returns: nothing is left to do then.
+            sut._complete([sut._response(self._number, place, count * data.itemsize, count)])
+        except BaseException as error:
+            self.lost(error)
+        if sut._waiting:
+            sut._begin()
+
+    def lost(self, error: BaseException) -> None:
+        if isinstance(error, LostQuery):
+            error = error.named([self._number])
+        elif isinstance(error, InferenceError):
+            error = LostQuery.of(str(error), [self._index]).named([self._number])
+        self._sut._fail(error)
+
+
+class _Heard:
+    """Who waits for an answer of a warm-up, in the event loop."""
+
+    def __init__(self) -> None:
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def first(self, tokens: Sequence[int]) -> None:
+        """LoadGen hears of none."""
+
+    def last(self, answer: Answer) -> None:
+        self.ended.set_result(None)
+
+    def lost(self, error: BaseException) -> None:
+        self.ended.set_exception(error)

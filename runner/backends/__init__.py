@@ -25,7 +25,7 @@ BACKENDS = {
 
 
 _METHODS = ("load", "infer", "close")
-_STREAMING = ("load", "request", "open", "generate", "shut", "close")
+_STREAMING = ("load", "request", "open", "ask", "ask_here", "shut", "close")
 NETWORKED = frozenset({"kserve", "openai"})
 """Backends whose model is on a server."""
 
@@ -48,9 +48,7 @@ def preflight(name: str, options: Mapping[str, Any]) -> None:
     """
 
     def look(made: Any) -> None:
-        methods = (
-            _STREAMING if hasattr(made, "generate") and not hasattr(made, "infer") else _METHODS
-        )
+        methods = _STREAMING if hasattr(made, "ask") and not hasattr(made, "infer") else _METHODS
         missing = [method for method in methods if not callable(getattr(made, method, None))]
         if missing:
             raise BackendError(

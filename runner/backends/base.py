@@ -57,10 +57,6 @@ class Backend(Protocol):
         ...
 
 
-First = Callable[[Sequence[int]], None]
-"""Called with the first token of an answer as soon as it comes; with none where its id is not known."""
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A whole answer of a language model: the ids of its tokens, an end mark included."""
@@ -68,10 +64,27 @@ class Answer:
     tokens: Sequence[int]
 
 
+class Listener(Protocol):
+    """Who asked: hears of one answer, from the event loop."""
+
+    def first(self, tokens: Sequence[int]) -> None:
+        """The first token came; `tokens` is empty where its id is not known."""
+        ...
+
+    def last(self, answer: Answer) -> None:
+        """The answer is whole; it has two tokens or more."""
+        ...
+
+    def lost(self, error: BaseException) -> None:
+        """There will be no answer: InferenceError, or whatever `first` raised."""
+        ...
+
+
 class StreamingBackend(Protocol):
     """A language model that answers token by token (see `runner.tokens`).
 
-    `load` and `close` are called as those of `Backend`; the rest from one event loop.
+    `load` and `close` are called as those of `Backend`; the rest, but for `ask_here`, from one event
+    loop.
     """
 
     framework: str
@@ -85,18 +98,21 @@ class StreamingBackend(Protocol):
         ...
 
     def request(self, index: int) -> Any:
-        """What `generate` takes for this sample; made before the timed part."""
+        """What `ask` takes for this sample; made before the timed part."""
         ...
 
     async def open(self, *, accuracy: bool = False) -> None:
         """Before the first answer of a run."""
         ...
 
-    async def generate(self, request: Any, index: int, first: First) -> Answer:
-        """One answer of two tokens or more.
+    def ask(self, request: Any, index: int, listener: Listener) -> None:
+        """Begin an answer; the listener hears of its first token, and then of its end or its failure."""
+        ...
 
-        Raises:
-            InferenceError: anything else; the run ends.
+    def ask_here(self, request: Any, index: int, listener: Listener) -> bool:
+        """`ask` from LoadGen's thread, without a detour through the event loop.
+
+        False: nothing was begun, and `ask` has to be used.
         """
         ...
 

@@ -77,11 +77,12 @@ def parse_url(url: str) -> Endpoint:
         BackendError: no scheme of `SCHEMES`, no host, or a user in it.
     """
     parts = urlsplit(url)
+    sound = parts.scheme in SCHEMES and parts.hostname and not parts.query and "@" not in url
+    port = None
     try:
         port = parts.port
     except ValueError:
-        port = None
-    sound = parts.scheme in SCHEMES and parts.hostname and not parts.query and "@" not in url
+        sound = False
     if not sound or (parts.scheme.startswith("grpc") and (port is None or parts.path.strip("/"))):
         raise BackendError(
             f"found --url {url!r}; expected http://host:port, https://host/path or "

@@ -12,11 +12,11 @@ import json
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from runner.backends.base import Answer, First
+from runner.backends.base import Answer, Listener
 from runner.backends.kserve import endpoints_of
 from runner.backends.openai_stream import Stream, refusal
 from runner.errors import BackendError, InferenceError, LostQuery
@@ -86,7 +86,7 @@ class OpenAI:
         self._extra = _read_extra(extra)
         self._served: Served | None = None
         self._servers: list[Server] = []
-        self._flying: list[int] = []
+        self._flying: list[set[_Asked]] = []
         self._fingerprints: dict[int, str] = {}
         self._started: list[float | None] = []
         self._tokenize: Any = None
@@ -136,7 +136,7 @@ class OpenAI:
 
             self._served = Served(self._generation.server, model)
             self._bases = [self._served.url]
-        self._flying = [0] * len(self._bases)
+        self._flying = [set() for _ in self._bases]
         asyncio.run(self._discover())
 
     async def _discover(self) -> None:
@@ -177,7 +177,11 @@ class OpenAI:
         """One answer before anything counts; drops parameters that this server refuses."""
         while True:
             try:
-                self._probe = await self._stream(number, self.request(0), _nobody)
+                probe = _Asked(self, number, 0, None)
+                path, request = _PATHS[self._chosen], self.request(0)
+                self._probe = probe.read(
+                    await _result(self._servers[number].post(path, request, probe.take))
+                )
                 return
             except _Refused as error:
                 named = [name for name in self._optional if name in str(error)]
@@ -253,14 +257,16 @@ class OpenAI:
         try:
             return await server.get(path)
         except OSError as error:
+            if fix := getattr(error, "fix", ""):
+                raise BackendError(f"{server.base}: {_line(error)}. {fix}") from error
             raise BackendError(
                 f"found no server at {server.base}{path} ({_line(error)}); expected an "
                 "OpenAI-compatible one. Start it, or correct --url."
             ) from error
 
     async def _models(self, server: Server) -> list[dict[str, Any]]:
-        status, body = await self._get(server, "/v1/models")
-        base = server.base
+        reply = await self._get(server, "/v1/models")
+        status, body, base = reply.status, reply.body, server.base
         if status in (401, 403):
             raise BackendError(
                 f"{base}: found HTTP {status} ({refusal(body)}); expected access. Set {KEY} in the "
@@ -268,7 +274,7 @@ class OpenAI:
             )
         try:
             if status != 200:
-                raise ValueError(f"HTTP {status}: {refusal(body)}")
+                raise ValueError(_said(reply))
             models = json.loads(body)["data"]
             return [dict(model) for model in models]
         except (ValueError, KeyError, TypeError) as error:
@@ -280,16 +286,16 @@ class OpenAI:
     async def _start_time(self, server: Server) -> float | None:
         """When the server's process began; None where it does not say (GET /metrics)."""
         with contextlib.suppress(BackendError, ValueError):
-            status, body = await self._get(server, "/metrics")
-            match = _STARTED.search(body) if status == 200 else None
+            reply = await self._get(server, "/metrics")
+            match = _STARTED.search(reply.body) if reply.status == 200 else None
             return float(match[1]) if match else None
         return None
 
     async def _version(self, server: Server) -> str:
         with contextlib.suppress(BackendError, ValueError, AttributeError):
-            status, body = await self._get(server, "/version")
-            if status == 200:
-                return f"version {json.loads(body).get('version')}"
+            reply = await self._get(server, "/version")
+            if reply.status == 200:
+                return f"version {json.loads(reply.body).get('version')}"
         return "of unknown version"
 
     def request(self, index: int) -> bytes:
@@ -355,55 +361,27 @@ class OpenAI:
             for server in servers:
                 server.close()
 
-    async def generate(self, request: bytes, index: int, first: First) -> Answer:
-        """One answer, streamed; `first` is called once, with its first token."""
-        number = min(range(len(self._flying)), key=self._flying.__getitem__)
-        self._flying[number] += 1
-        try:
-            stream = await self._stream(number, request, first)
-            return self._answer(stream)
-        except InferenceError as error:
-            raise LostQuery.of(f"{self._bases[number]}: {error}", [index]) from error
-        finally:
-            self._flying[number] -= 1
+    def ask(self, request: bytes, index: int, listener: Listener) -> None:
+        """Begin an answer, streamed; several servers are balanced by answers in work."""
+        asked = self._balanced(index, listener)
+        server = self._servers[asked.number]
+        server.begin_post(_PATHS[self._chosen], request, asked.take, asked.ended)
 
-    async def _stream(self, number: int, request: bytes, first: First) -> Stream:
-        stream, began = Stream(), time.monotonic()
-        most, seen = self.max_tokens, False
+    def ask_here(self, request: bytes, index: int, listener: Listener) -> bool:
+        """`ask` from any thread, where a connection is idle."""
+        asked = self._balanced(index, listener)
+        server = self._servers[asked.number]
+        if server.post_here(_PATHS[self._chosen], request, asked.take, asked.ended):
+            return True
+        self._flying[asked.number].discard(asked)
+        return False
 
-        def take(data: bytes) -> None:
-            nonlocal seen
-            if stream.feed(data) and not seen:
-                seen = True
-                first(stream.tokens[:1])
-            if len(stream.tokens) > most or stream.chunks > most + 16:
-                raise InferenceError(
-                    f"the answer goes on past {most:,} tokens (max_tokens); the server does not end it."
-                )
-
-        try:
-            reply = await self._servers[number].post(_PATHS[self._chosen], request, take)
-        except TimeoutError as error:
-            raise InferenceError(
-                f"found no byte for {self._timeout:g} s (after {time.monotonic() - began:.1f} s and "
-                f"{stream.chunks:,} chunks). Raise --backend-option timeout=SECONDS if the server is "
-                "really so slow."
-            ) from error
-        except OSError as error:
-            raise InferenceError(
-                f"the connection broke after {stream.chunks:,} chunks ({_line(error)})."
-            ) from error
-        if reply.status != 200:
-            _refuse(reply)
-        stream.verify()
-        if stream.fingerprint is not None:
-            known = self._fingerprints.setdefault(number, stream.fingerprint)
-            if known != stream.fingerprint:
-                raise InferenceError(
-                    f"found system_fingerprint {stream.fingerprint}; expected {known}, as before: the "
-                    "server was restarted or its model changed during the run."
-                )
-        return stream
+    def _balanced(self, index: int, listener: Listener) -> _Asked:
+        # Sets, because two threads count: what they do with one set is one step for the interpreter.
+        number = min(range(len(self._flying)), key=lambda k: len(self._flying[k]))
+        asked = _Asked(self, number, index, listener)
+        self._flying[number].add(asked)
+        return asked
 
     def _answer(self, stream: Stream) -> Answer:
         usage = stream.usage
@@ -485,6 +463,80 @@ class OpenAI:
             self._served = None
 
 
+class _Asked:
+    """One answer on its way; `take` and `ended` are called by its connection."""
+
+    __slots__ = ("_backend", "_began", "_index", "_listener", "_most", "_seen", "_stream", "number")
+
+    def __init__(self, backend: OpenAI, number: int, index: int, listener: Listener | None) -> None:
+        self._backend, self.number, self._index, self._listener = backend, number, index, listener
+        self._stream, self._began = Stream(), time.monotonic()
+        self._most, self._seen = backend.max_tokens, False
+
+    def take(self, data: bytes) -> None:
+        stream, most = self._stream, self._most
+        if stream.feed(data) and not self._seen:
+            self._seen = True
+            if self._listener is not None:
+                self._listener.first(stream.tokens[:1])
+        if len(stream.tokens) > most or stream.chunks > most + 16:
+            raise InferenceError(
+                f"the answer goes on past {most:,} tokens (max_tokens); the server does not end it."
+            )
+
+    def ended(self, result: Reply | BaseException) -> None:
+        backend, listener = self._backend, self._listener
+        assert listener is not None
+        backend._flying[self.number].discard(self)
+        try:
+            answer = backend._answer(self.read(result))
+        except InferenceError as error:
+            text = f"{backend._bases[self.number]}: {error}"
+            listener.lost(LostQuery.of(text, [self._index]))
+        except BaseException as error:
+            listener.lost(error)
+        else:
+            listener.last(answer)
+
+    def read(self, result: Reply | BaseException) -> Stream:
+        """The whole answer.
+
+        Raises:
+            InferenceError: there is none.
+        """
+        stream, timeout = self._stream, self._backend._timeout
+        if isinstance(result, TimeoutError):
+            raise InferenceError(
+                f"found no byte for {timeout:g} s (after {time.monotonic() - self._began:.1f} s and "
+                f"{stream.chunks:,} chunks). Raise --backend-option timeout=SECONDS if the server is "
+                "really so slow."
+            ) from result
+        if isinstance(result, OSError):
+            raise InferenceError(
+                f"the connection broke after {stream.chunks:,} chunks ({_line(result)})."
+            ) from result
+        if isinstance(result, BaseException):
+            raise result
+        if result.status != 200:
+            _refuse(result)
+        stream.verify()
+        if stream.fingerprint is not None:
+            known = self._backend._fingerprints.setdefault(self.number, stream.fingerprint)
+            if known != stream.fingerprint:
+                raise InferenceError(
+                    f"found system_fingerprint {stream.fingerprint}; expected {known}, as before: the "
+                    "server was restarted or its model changed during the run."
+                )
+        return stream
+
+
+async def _result(reply: Awaitable[Reply]) -> Reply | BaseException:
+    try:
+        return await reply
+    except (OSError, InferenceError) as error:
+        return error
+
+
 class _Refused(InferenceError):
     """The server did not take the request as it was put."""
 
@@ -495,7 +547,14 @@ def _refuse(reply: Reply) -> NoReturn:
         429: " Lower the load or --workers: a refused query is a failed query.",
     }.get(reply.status, "")
     kind = _Refused if reply.status in _REFUSED else InferenceError
-    raise kind(f"found HTTP {reply.status} ({refusal(reply.body)}); expected 200.{hint}")
+    raise kind(f"found {_said(reply)}; expected 200.{hint}")
+
+
+def _said(reply: Reply) -> str:
+    """A response with an error, on one line."""
+    if reply.location:
+        return f"HTTP {reply.status} to {reply.location[:200]}, which is not followed"
+    return f"HTTP {reply.status} ({refusal(reply.body)})"
 
 
 def bases_of(url: str | Sequence[str]) -> list[str]:
@@ -565,10 +624,6 @@ def _read_extra(path: str | None) -> dict[str, Any]:
             f"extra={path}: found no JSON object; expected request parameters by name."
         )
     return found
-
-
-def _nobody(tokens: Sequence[int]) -> None:
-    """No one waits for the first token of a probe."""
 
 
 def _line(error: object) -> str:

@@ -15,6 +15,8 @@ import gc
 import json
 import os
 import selectors
+import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -28,6 +30,7 @@ from typing import Any, Self
 
 END = 2
 PR_SET_TIMERSLACK = 29
+SO_TIMESTAMPNS = 35
 AWAKE_S = 0.0003
 HELLO = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 
@@ -43,9 +46,10 @@ class Script:
     ends with the sample's number.  `burst`: tokens in a chunk.
 
     Times are kept to within 0.1 ms where the machine has a processor free: deadlines are absolute, and the
-    loop is awake before each (see `_Awake`).  `many`: more
-    than 1,000 connections, which select() cannot have.  GET /stamps says when each answer was asked
-    for, and its first and last tokens were sent, in seconds, and how many it has.
+    loop is awake before each (see `_Awake`).  A request is there when the kernel has it (see `_Stamped`),
+    not when this process woke.  `many`: more than 1,000 connections, which select() cannot have.
+    GET /stamps says when each answer was asked for, and its first and last tokens were sent, in
+    seconds, and how many it has.
     """
 
     first_ms: float = 0.0
@@ -64,6 +68,29 @@ class Script:
     many: bool = False
 
 
+class _Stamped(socket.socket):
+    """Knows when the kernel had what was read last: a processor that slept wakes this process later."""
+
+    arrived_ns = 0
+
+    def recv(self, size: int, flags: int = 0) -> bytes:
+        data, more, _, _ = self.recvmsg(size, 64, flags)
+        for level, kind, value in more:
+            if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS):
+                seconds, rest = struct.unpack("qq", value)
+                self.arrived_ns = seconds * 10**9 + rest
+        return data
+
+
+class _Listening(socket.socket):
+    def accept(self) -> tuple[socket.socket, Any]:
+        connected, address = super().accept()
+        stamped = _Stamped(fileno=connected.detach())
+        if sys.platform == "linux":
+            stamped.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        return stamped, address
+
+
 class _Connection(asyncio.Protocol):
     def __init__(self, server: _Server) -> None:
         self.server, self.buffer, self.came = server, b"", 0.0
@@ -71,9 +98,17 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
+        self.socket = transport.get_extra_info("socket")._sock
+
+    def arrived(self) -> float:
+        """When what was just read came, by the loop's clock."""
+        now, wall = self.server.loop.time(), time.time_ns()
+        late = (wall - self.socket.arrived_ns) / 1e9
+        # Not where the kernel stamps nothing, or its clock was just set.
+        return now - late if 0 <= late < 0.1 else now
 
     def data_received(self, data: bytes) -> None:
-        self.came = self.server.loop.time()
+        self.came = self.arrived()
         self.buffer += data
         while (end := self.buffer.find(b"\r\n\r\n")) >= 0:
             head = self.buffer[:end].decode("latin-1")
@@ -152,14 +187,14 @@ class _Server:
                 tokens = [*range(10, 9 + int(words[0])), END]
             answer = _Answer(self, to, body, tokens, fault, chat)
             if self.working < self.script.capacity:
-                answer.begin()
+                answer.begin(to.came)
             else:
                 self.waiting.append(answer)
 
     def ended(self) -> None:
         self.working -= 1
         if self.waiting:
-            self.waiting.popleft().begin()
+            self.waiting.popleft().begin(self.loop.time())
 
 
 class _Answer:
@@ -172,10 +207,10 @@ class _Answer:
         self.place = 0
         self.asked = self.first = to.came
 
-    def begin(self) -> None:
+    def begin(self, since: float) -> None:
         server = self.server
         server.working += 1
-        self.at = server.loop.time() + server.script.first_ms / 1000
+        self.at = since + server.script.first_ms / 1000
         self.to.transport.write(HELLO)
         if self.chat:
             self.to.event(b'{"choices": [{"index": 0, "delta": {"role": "assistant"}}]}')
@@ -260,8 +295,10 @@ class _Awake(selectors.SelectSelector):
 
 async def _serve(script: Script) -> None:
     server = _Server(script)
+    address = _Listening()
+    address.bind(("127.0.0.1", 0))
     listening = await asyncio.get_running_loop().create_server(
-        lambda: _Connection(server), "127.0.0.1", 0, backlog=4096
+        lambda: _Connection(server), sock=address, backlog=4096
     )
     sys.stdout.write(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}\n")
     sys.stdout.flush()

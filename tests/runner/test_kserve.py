@@ -293,6 +293,9 @@ def test_urls() -> None:
     assert (endpoint.place, endpoint.grpc, endpoint.secure) == ("host/path", False, True)
     assert not is_remote({"url": "http://localhost:1,grpc://127.0.0.1:2,http://[::1]:3"})
     assert is_remote({"url": ["http://localhost:1", "http://10.0.0.7:1"]})
+    for url in ("http://host:port", "http://host:70000"):
+        with pytest.raises(BackendError, match="expected http://host:port, "):
+            parse_url(url)
 
 
 def test_headers_are_sent(healthy: str, tmp_path: Path) -> None:

@@ -23,8 +23,10 @@ from tests.runner.wakeups import WakeUps
 pytest.importorskip("httptools", reason="the extra openai is not installed")
 NAME = "tests.runner.scripted:SCRIPTED"
 SHORT = "tests.runner.scripted:SHORT"
+WITHIN = (0.75, 1.0, 0.25, 0.25)
+"""Ms added to TTFT p50 and p99 and to TPOT p50 and p99."""
 AT_MOST = (3.0, 20.0, 0.5, 5.0)
-"""Ms added to TTFT p50 and p99 and to TPOT p50 and p99 on a machine however busy."""
+"""The same on a machine however busy."""
 
 
 def settings(scenario: str = "SingleStream", mode: str = "performance", **more: Any) -> RunSettings:
@@ -116,8 +118,8 @@ def test_a_server_that_was_restarted(tmp_path: Path) -> None:
 def test_known_delays(tmp_path: Path, scenario: str) -> None:
     """20 ms to the first token, 5 ms for each further one: LoadGen's log has what the server's clock has.
 
-    Within 1 ms, but for what a process that did nothing else saw of the machine in the same seconds: a
-    first token waits for four threads to wake (LoadGen's, the event loop's, the server's, the event loop's).
+    Within 1 ms.  Where a process that did nothing else saw the machine stall in the same seconds, that is
+    tried again, and at last left open; never where the machine was quiet.
     """
     more = {"target_qps": 50.0, "equal_issue": True} if scenario == "Server" else {}
     told = []
@@ -147,13 +149,15 @@ def test_known_delays(tmp_path: Path, scenario: str) -> None:
             for share in ("50.00", "99.00"):
                 logged = detail[f"result_{kind}_{share}_percentile{latency}_ns"] / 1e6
                 added.append(logged - 1000 * percentile(sent[kind], float(share) / 100))
-        middle, late = machine.late
-        bounds = (1.0 + 4 * middle, 1.0 + 4 * late, 0.25 + middle, 0.25 + late)
-        told.append([round(value, 3) for value in (*added, middle, late)])
-        if all(map(operator.le, added, bounds)):
+        told.append([round(value, 3) for value in (*added, *machine.late)])
+        if all(map(operator.le, added, WITHIN)):
             return
     said = f"ms added to TTFT p50, p99, TPOT p50, p99; machine late p50, p99: {told}"
     if not any(all(map(operator.le, added, AT_MOST)) for *added, _, _ in told):
+        pytest.fail(said)
+    if not any(
+        ttft <= 1.0 + 4 * late and tpot <= 0.25 + late for _, ttft, _, tpot, _, late in told
+    ):
         pytest.fail(said)
     pytest.skip(f"this machine is too busy to tell one millisecond; {said}")
 
