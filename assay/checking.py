@@ -19,6 +19,7 @@ from assay.terminal import say
 if TYPE_CHECKING:
     from checker.archive import Limits
     from checker.distributed import DaskExecutor
+    from checker.parse.reading import Folder
     from schemas.manifest import Manifest
     from schemas.report import Report
 
@@ -115,13 +116,34 @@ def checked(
     *,
     audit: bool = False,
     since: Report | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> Report:
+    """What the options ask for. meanwhile: called while workers are busy."""
     # A check makes few cycles and frees those itself: looking for others costs 7% of its time.
     # A library must not decide that for a program; a command may.
     gc.disable()
     with held():
         # Its first call tries the folder with a file, which a signal in the middle would leave there.
         tempfile.gettempdir()
+        from checker.parse.ahead import listed_ahead
+    trees = options.trees if hasattr(options, "trees") else [options.tree]
+    alone = options.jobs == 1 or options.executor != "local"
+    with listed_ahead([] if alone else trees) as listing:
+        return _examined(
+            options, progress, listing, trees, audit=audit, since=since, meanwhile=meanwhile
+        )
+
+
+def _examined(
+    options: argparse.Namespace,
+    progress: Callable[[int, int], None],
+    listing: Callable[[Path], Folder],
+    trees: list[str],
+    *,
+    audit: bool,
+    since: Report | None,
+    meanwhile: Callable[[], None],
+) -> Report:
     import assay
     from checker.archive import BadArchive
     from checker.cache import Cache, cache_folder
@@ -132,7 +154,6 @@ def checked(
     from schemas import UnknownRound, canonical_round_name
     from schemas.machine import MachineFault
 
-    trees = options.trees if hasattr(options, "trees") else [options.tree]
     cache = None if options.no_cache else Cache(cache_folder())
     try:
         with _executor(options, trees) as executor:
@@ -155,6 +176,8 @@ def checked(
                     cache=cache,
                     manifest=_manifest(options),
                     fresh=True,
+                    listing=listing,
+                    meanwhile=meanwhile,
                 ),
                 version=str(assay.__version__),
                 executor=executor,

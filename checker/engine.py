@@ -27,7 +27,7 @@ from checker.manifest import compare
 from checker.model import Submitter, System
 from checker.notices import about_round, no_limits, nothing_checked
 from checker.options import Options, Progress
-from checker.parse.reading import Folder, list_tree
+from checker.parse.reading import Folder
 from checker.rule import Rule
 from checker.schedule import run_units
 from checker.shared_logs import shared_logs
@@ -138,7 +138,7 @@ class _Planned(msgspec.Struct, kw_only=True):
 
 
 def _listed(where: Path, folder: Path, options: Options) -> _Planned:
-    listing = list_tree(folder)
+    listing = options.listing(folder)
     planned = _planned(where, folder, listing, options)
     if options.manifest is not None:
         planned.findings += compare(listing, options.manifest)
@@ -183,6 +183,7 @@ def _judged(
     def meanwhile() -> None:
         wide.extend(_wide(plan, judge, known, share))
         plan.forget()
+        options.meanwhile()
 
     outcomes = _outcomes(
         plan,

@@ -142,7 +142,6 @@ _COUNTED = ("TOKENS_PER_SAMPLE", "GEN_LEN")
 
 # What several rules ask of one result is computed once.
 @functools.lru_cache(maxsize=1)
-@functools.lru_cache(maxsize=1)
 def bounds_of(result: Result) -> tuple[dict[str, Gate], dict[str, Gate]]:
     """The lower and the upper bounds by metric, each in the unit of the score it is held against."""
 

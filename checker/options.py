@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from checker.archive import Limits
+from checker.parse.reading import Folder, list_tree
 from schemas.manifest import Manifest
 from schemas.report import Report, Selection
 
@@ -25,6 +26,7 @@ class Options(msgspec.Struct, frozen=True):
     archive may be unpacked. cache: where what an earlier check found is looked up and kept; nowhere
     where --data is given or TREE is an archive. manifest: what the tree must hold. fresh: workers of
     a very large tree are started afresh, which imports the program's main module again: for commands.
+    listing: what lists a folder. meanwhile: called while workers are busy, once for each tree.
     """
 
     round: str | None = None
@@ -43,6 +45,8 @@ class Options(msgspec.Struct, frozen=True):
     cache: Cache | None = None
     manifest: Manifest | None = None
     fresh: bool = False
+    listing: Callable[[Path], Folder] = list_tree
+    meanwhile: Callable[[], None] = lambda: None
 
     @property
     def selection(self) -> Selection | None:

@@ -128,19 +128,25 @@ def _spread(
     """The outcomes of each chunk, judged by workers; none where the worker died."""
     from concurrent.futures import BrokenExecutor, as_completed
 
-    from checker.workers import workers
+    from checker.workers import Pool, workers
 
     outcomes: dict[int, list[Outcome]] = {}
     # A forked worker would keep the whole listing of a large tree, of which the parent lets go.
     with workers(
-        jobs if len(chunks) > 1 else 1, executor, fresh=fresh and len(chunks) > _MANY
+        jobs if len(chunks) > 1 else 1,
+        executor,
+        fresh=fresh and len(chunks) > _MANY,
+        inherit=chunks,
     ) as pool:
         if pool is None:
             meanwhile()
             return _here(chunks, given, judged)
         # The largest first, so that no worker is left alone with one at the end.
         order = sorted(range(len(chunks)), key=lambda i: _bytes(chunks[i]), reverse=True)
-        waiting = {pool.submit(work_packed, chunks[i], *given): i for i in order}
+        if isinstance(pool, Pool) and pool.forked:
+            waiting = {pool.submit(_work_inherited, i, *given): i for i in order}
+        else:
+            waiting = {pool.submit(work_packed, chunks[i], *given): i for i in order}
         meanwhile()
         for future in as_completed(waiting):
             index = waiting.pop(future)  # with the future its result is gone
@@ -156,6 +162,16 @@ def _spread(
             if found:
                 chunks[index] = []
     return outcomes
+
+
+def _work_inherited(
+    index: int, round_name: str, rule_ids: tuple[str, ...], data: dict[str, str], audit: bool
+) -> bytes | list[Outcome]:
+    """What `work_packed` returns for a chunk that this worker has had since it was forked: to send
+    one takes as long as to read a tenth of its logs."""
+    from checker.workers import inherited
+
+    return work_packed(inherited()[index], round_name, rule_ids, data, audit)
 
 
 def _alone(plan: ResultPlan, round: Round, given: _Work) -> Outcome:

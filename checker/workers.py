@@ -6,7 +6,6 @@ when it is interrupted, by the kernel when the parent is killed.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import multiprocessing
 import os
@@ -19,9 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from checker.lifeline import ends_with
 from schemas.machine import MachineFault, exhausted
 
-_PR_SET_PDEATHSIG = 1
 _DESCRIPTORS_PER_WORKER = 2  # the parent's ends of two pipes
 _PATIENCE_S = 5.0
 _SPARE_DESCRIPTORS = 32  # what the queues and the reading of one result need
@@ -43,13 +42,33 @@ class _Recorder:
         return process
 
 
+class Pool(ProcessPoolExecutor):
+    """Worker processes.
+
+    forked: they have what this process had in memory when they started, and find in `inherited` what
+    `workers` was given for them.
+    """
+
+    forked = False
+
+
+_inherited: Any = None
+
+
+def inherited() -> Any:
+    """In a forked worker: what its parent gave to `workers` for it."""
+    return _inherited
+
+
 @contextmanager
 def workers(
-    jobs: int, given: Executor | None = None, *, fresh: bool = False
+    jobs: int, given: Executor | None = None, *, fresh: bool = False, inherit: Any = None
 ) -> Iterator[Executor | None]:
-    """What carries the work: ``given``, up to ``jobs`` processes, or None for this process alone.
+    """What carries the work: ``given``, a `Pool` of up to ``jobs`` processes, or None for this
+    process alone.
 
-    fresh: they start slower, and hold nothing of what this process has in memory.
+    fresh: they start slower, and hold nothing of what this process has in memory. inherit: what
+    forked ones are to have, which then need not be sent.
     Where the machine cannot start that many processes, fewer are started. When the block ends with
     an exception, what still runs is killed.
     """
@@ -62,7 +81,7 @@ def workers(
     jobs = min(jobs, _affordable())
     while jobs > 1:
         try:
-            pool, recorder = _start(jobs, method)
+            pool, recorder = _start(jobs, method, inherit if method == "fork" else None)
         except (OSError, BrokenExecutor) as error:
             if isinstance(error, OSError) and not exhausted(error):
                 raise
@@ -102,14 +121,13 @@ def _affordable() -> int:
     return max(1, (limit - used - _SPARE_DESCRIPTORS) // _DESCRIPTORS_PER_WORKER)
 
 
-def _start(jobs: int, method: str) -> tuple[ProcessPoolExecutor, _Recorder]:
+def _start(jobs: int, method: str, inherit: Any = None) -> tuple[Pool, _Recorder]:
     """A pool whose processes are all there, or an error and none of them."""
     recorder = _Recorder(method)
     context: Any = recorder
     with _safe_path():  # the queues, too, start an interpreter
-        pool = ProcessPoolExecutor(
-            jobs, mp_context=context, initializer=_begin, initargs=(os.getpid(),)
-        )
+        pool = Pool(jobs, mp_context=context, initializer=_begin, initargs=(os.getpid(), inherit))
+        pool.forked = method == "fork"
         try:
             for ready in [pool.submit(os.getpid) for _ in range(jobs)]:
                 ready.result()
@@ -161,20 +179,17 @@ def _kill(pool: ProcessPoolExecutor, recorder: _Recorder) -> None:
         manager.join(_PATIENCE_S)
 
 
-def _begin(parent: int) -> None:
+def _begin(parent: int, inherit: Any) -> None:
     """First act of a worker: die with the parent, leave signals to it."""
+    global _inherited
+    _inherited = inherit
     # Ctrl-C reaches the whole group; only the parent knows what to do about it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_DFL)
-    if sys.platform == "linux":
-        libc = ctypes.CDLL(None, use_errno=True)
-        if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) == 0:
-            if os.getppid() != parent:  # it ended before the call
-                os._exit(1)
-            return
-    threading.Thread(target=_watch, name="parent-watch", daemon=True).start()
+    if not ends_with(parent):
+        threading.Thread(target=_watch, name="parent-watch", daemon=True).start()
 
 
 def _watch() -> None:

@@ -67,6 +67,13 @@ def pieces(report: Report, format: str, **options: Any) -> Iterator[bytes | str]
         yield module.render(report, **options)
 
 
+def prepare(format: str) -> None:
+    """Load what `render` needs for a format, which it else does when it is called."""
+    module = _module(format)
+    if hasattr(module, "prepare"):
+        module.prepare()
+
+
 def _module(format: str) -> Any:
     if format not in FORMATS:
         raise ReportError(f"unknown format {format!r}; the formats are {', '.join(FORMATS)}")
@@ -86,4 +93,12 @@ def format_from_suffix(path: str | Path) -> str:
         ) from None
 
 
-__all__ = ["BINARY_FORMATS", "FORMATS", "ReportError", "format_from_suffix", "pieces", "render"]
+__all__ = [
+    "BINARY_FORMATS",
+    "FORMATS",
+    "ReportError",
+    "format_from_suffix",
+    "pieces",
+    "prepare",
+    "render",
+]

@@ -100,6 +100,15 @@ def write(
     stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
+def prepare() -> None:
+    """Import what a report of more than one line is drawn with."""
+    import rich.box
+    import rich.console
+    import rich.padding
+    import rich.table
+    import rich.text  # noqa: F401
+
+
 def _one_line_verdict(report: Report) -> str:
     tree = one_line(report.tree, NAME_LIMIT)
     return f"{tree}: {arrange.verdict_text(report).removeprefix('SUMMARY: ')}"

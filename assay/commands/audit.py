@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from assay.arguments import names
 from assay.checking import add_check_options, checked, unpack_limits
-from assay.delivery import deliver, planned_outputs, saved
+from assay.delivery import deliver, planned_outputs, prepare, saved
 from assay.progress import Line
 from assay.status import EXIT_ERRORS, EXIT_OK, EXIT_USAGE, Usage, exit_status
 from assay.terminal import write, write_to
@@ -75,7 +75,13 @@ def run(options: argparse.Namespace) -> int:
         line.show(f"auditing {done} of {total} results", force=done == total)
 
     try:
-        report = checked(options, progress, audit=not options.select_random, since=since)
+        report = checked(
+            options,
+            progress,
+            audit=not options.select_random,
+            since=since,
+            meanwhile=lambda: prepare(options, outputs),
+        )
     finally:
         line.clear()
     if options.select_random:

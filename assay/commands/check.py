@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.checking import add_check_options, checked, data
-from assay.delivery import deliver, planned_outputs
+from assay.delivery import deliver, planned_outputs, prepare
 from assay.progress import Line
 from assay.status import Usage, exit_status
 from assay.terminal import say, write
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
 
     def check() -> Report:
         try:
-            return checked(options, progress)
+            return checked(options, progress, meanwhile=lambda: prepare(options, outputs))
         finally:
             line.clear()
 

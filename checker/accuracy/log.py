@@ -39,7 +39,9 @@ Progress = Callable[[int, int], None]
 GAP: Final = b"\n..."
 """What is in a published log where its middle was cut out, whatever the line ends after it."""
 
-CHUNK: Final = 1 << 20
+CHUNK: Final = 1 << 18
+"""Bytes read at a time: what is decoded is then still in the processor's cache."""
+
 MAX_RECORD: Final = 256 << 20
 """Longest record read, in bytes of text: twice the largest 3D-UNet volume of KiTS 2019."""
 

@@ -180,6 +180,8 @@ class DetailLog(msgspec.Struct):
         value = self.get(key)
         if type(value) is float:
             return value
+        if value is None and key not in self.last:
+            return None
         if isinstance(value, int | float) and not isinstance(value, bool):
             try:
                 return float(value)
@@ -222,7 +224,8 @@ class DetailLog(msgspec.Struct):
         value = self.get(key)
         if isinstance(value, str):
             return value
-        self.refuse(key, "text")
+        if value is not None or key in self.last:
+            self.refuse(key, "text")
         return None
 
     def boolean(self, key: str) -> bool | None:

@@ -167,10 +167,12 @@ class Folder:
         for name in names:
             if here is None:
                 return None
-            found = here.folders.get(name)
-            if found is None:
+            below = here.folders
+            found = below.get(name)
+            if found is None and below:
                 low = name.lower()
-                found = next((f for n, f in sorted(here.folders.items()) if n.lower() == low), None)
+                alike = [n for n in below if n.lower() == low]
+                found = below[min(alike)] if alike else None
             here = found
         return here
 
@@ -573,8 +575,16 @@ LARGE = 100_000
 _RUNS = frozenset({"performance", "accuracy"})
 
 
-def list_tree(root: Path, *, max_depth: int = 64, max_entries: int = 5_000_000) -> Folder:
+class TooLarge(Exception):
+    """A tree has more than `LARGE` entries."""
+
+
+def list_tree(
+    root: Path, *, max_depth: int = 64, max_entries: int = 5_000_000, packing: bool = True
+) -> Folder:
     """List everything below ``root`` once. Never raises for what it finds in the tree.
+
+    Without ``packing`` a tree whose folders would be packed raises TooLarge.
 
     Symbolic links are resolved: one that stays in the tree counts as what it points to, one that
     leaves it, points nowhere or back up is kept as a File with that state. ``.git`` is left out.
@@ -664,6 +674,8 @@ def list_tree(root: Path, *, max_depth: int = 64, max_entries: int = 5_000_000) 
                     continue
                 child = scan(target, below, depth + 1)
                 child.link = link
+                if entries > LARGE and not packing:
+                    raise TooLarge
                 if entries > LARGE and not _RUNS.isdisjoint(map(str.lower, child.folders)):
                     child.pack(base)
                 folder.folders[name] = child

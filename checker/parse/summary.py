@@ -124,6 +124,9 @@ def read_summary(file: File) -> SummaryLog:
     recommending = False
     for number, raw in enumerate(text.split("\n"), 1):
         line = raw.strip()
+        if not line:
+            recommending = False
+            continue
         label, colon, value = line.partition(":")
         meaning = _meaning if len(label) <= _LABEL else _meaning.__wrapped__
         plain, key, read = meaning(section, multistream and block == "per_query", label.strip())
@@ -131,8 +134,6 @@ def read_summary(file: File) -> SummaryLog:
             recommending, log.estimating = False, True
         if not (plain and colon) or "Early stopping" in value:
             if not line.strip("="):
-                if not line:
-                    recommending = False
                 continue
             if line in (_TITLE, "Additional Stats", "Test Parameters Used"):
                 section = line

@@ -233,12 +233,14 @@ def user_conf_as_run(
     for key, scenario, logged, scale, unit in _LOGGED:
         if scenario is not None and scenario != run.scenario:
             continue
+        found = detail.number(logged)
+        if found is None:
+            continue
         setting = None
         if result.scenario == "Interactive" and model:
             setting = conf.lookup(f"{model}-interactive", run.scenario, key)
         setting = setting or conf.lookup(model or result.directory, run.scenario, key)
-        found = detail.number(logged)
-        if setting is None or setting.number is None or found is None:
+        if setting is None or setting.number is None:
             continue
         asked = setting.number * scale
         if abs(asked - found) <= _REL * max(abs(asked), abs(found)) + (1 if scale > 1 else 0):
