@@ -40,8 +40,9 @@ _decoder = msgspec.msgpack.Decoder(dict[str, list[_Row]])
 class Ahead:
     """Trees that another process is listing."""
 
-    def __init__(self, pipe: int) -> None:
+    def __init__(self, pipe: int, process: int) -> None:
         self._pipe: int | None = pipe
+        self._process = process
         self._rows: dict[str, list[_Row]] = {}
 
     def listing(self, root: Path) -> Folder:
@@ -51,15 +52,20 @@ class Ahead:
         return list_tree(root) if not rows else _folder(iter(rows))
 
     def close(self) -> None:
-        """Stop waiting; the other process ends when it finds nobody reading."""
-        if self._pipe is not None:
-            os.close(self._pipe)
-            self._pipe = None
+        """End the other process, whether it is done or not."""
+        if self._pipe is None:
+            return
+        os.close(self._pipe)
+        self._pipe = None
+        with contextlib.suppress(OSError):
+            os.kill(self._process, signal.SIGKILL)
+            os.waitpid(self._process, 0)
 
     def _receive(self) -> None:
         if self._pipe is None:
             return
         blocks = []
+        # Whatever is wrong with it is found again, and reported, where the tree is listed here.
         with contextlib.suppress(OSError, MemoryError, msgspec.DecodeError):
             while block := os.read(self._pipe, _BLOCK):
                 blocks.append(block)
@@ -102,14 +108,11 @@ def listed_ahead(roots: Sequence[str]) -> Iterator[Callable[[Path], Folder]]:
     if child < 0:
         yield list_tree
         return
-    ahead = Ahead(ours)
+    ahead = Ahead(ours, child)
     try:
         yield ahead.listing
     finally:
         ahead.close()
-        with contextlib.suppress(OSError):
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
 
 
 def _useful() -> bool:
@@ -144,14 +147,26 @@ def _child(parent: int, pipe: int, folders: list[Path], mask: set[Any]) -> NoRet
 
 def _flatten(folder: Folder, rows: list[_Row]) -> None:
     below = folder.folders.values()
-    files = list(folder.files.values())
-    rows.append(_Row(folder.path, folder.link, files, folder.faults, len(below)))
+    rows.append(
+        _Row(
+            path=folder.path,
+            link=folder.link,
+            files=list(folder.files.values()),
+            faults=folder.faults,
+            folders=len(below),
+        )
+    )
     for child in below:
         _flatten(child, rows)
 
 
 def _folder(rows: Iterator[_Row]) -> Folder:
     row = next(rows)
-    files = {file.name: file for file in row.files}
     below = [_folder(rows) for _ in range(row.folders)]
-    return Folder(row.path, files, {child.name: child for child in below}, row.faults, row.link)
+    return Folder(
+        row.path,
+        files={file.name: file for file in row.files},
+        folders={child.name: child for child in below},
+        faults=row.faults,
+        link=row.link,
+    )

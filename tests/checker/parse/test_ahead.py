@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,21 @@ def test_the_other_process_may_die(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         os.waitpid(children[0], os.WNOHANG)
 
 
+def test_nothing_is_left_of_a_check_that_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = _tree(tmp_path / "tree")
+    monkeypatch.setattr(ahead, "_flatten", lambda *_: time.sleep(60))
+    before = time.monotonic()
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    others = set(children.read_text().split())
+    with pytest.raises(KeyboardInterrupt), ahead.listed_ahead([str(tree)]):
+        assert set(children.read_text().split()) > others
+        raise KeyboardInterrupt
+    assert set(children.read_text().split()) <= others
+    assert time.monotonic() - before < 30
+
+
 @pytest.mark.parametrize("what", ["pipe", "fork"])
 def test_where_no_process_can_be_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
@@ -120,9 +136,9 @@ def test_where_no_process_can_be_started(
     def none_left() -> int:
         raise OSError(11, "Resource temporarily unavailable")
 
-    descriptors = sorted(os.listdir("/proc/self/fd"))
+    descriptors = sorted(Path("/proc/self/fd").iterdir())
     monkeypatch.setattr(os, what, none_left)
     with ahead.listed_ahead([str(tree)]) as listing:
         assert _all(listing(tree)) == _all(list_tree(tree))
-    assert sorted(os.listdir("/proc/self/fd")) == descriptors
+    assert sorted(Path("/proc/self/fd").iterdir()) == descriptors
     assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
