@@ -212,13 +212,17 @@ def _near_type(word: str) -> str | None:
 
 def _odd_types(value: Any) -> list[str]:
     """Words that stand where a data type is expected; a type may be explained (in parentheses)."""
+    return [word for text in _texts(value) or [] for word in _odd_words(text[:1000])]
+
+
+@functools.lru_cache(maxsize=256)  # a round has a few dozen such texts
+def _odd_words(text: str) -> list[str]:
     odd: list[str] = []
-    for text in _texts(value) or []:
-        plain = re.sub(r"\([^()]*\)", " ", text[:1000])
-        for piece in re.split(r"[,;+&/]|\band\b", plain):
-            words = piece.rsplit(":", 1)[-1].strip().lower().split()
-            if words and not any(_is_type(word) for word in words):
-                odd += words
+    plain = re.sub(r"\([^()]*\)", " ", text)
+    for piece in re.split(r"[,;+&/]|\band\b", plain):
+        words = piece.rsplit(":", 1)[-1].strip().lower().split()
+        if words and not any(_is_type(word) for word in words):
+            odd += words
     return odd
 
 

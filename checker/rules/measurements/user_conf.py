@@ -230,8 +230,9 @@ def user_conf_as_run(
         return
     model = result.benchmark.conf_model if result.benchmark is not None else None
     differ: dict[str | None, list[tuple[Setting, str, float, float]]] = {}
+    given = {key for _, _, key in conf.last}
     for key, scenario, logged, scale, unit in _LOGGED:
-        if scenario is not None and scenario != run.scenario:
+        if key not in given or (scenario is not None and scenario != run.scenario):
             continue
         found = detail.number(logged)
         if found is None:
