@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import re
+import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from pathlib import Path
@@ -31,6 +32,7 @@ KEY = "OPENAI_API_KEY"
 """The only place where an API key is looked for."""
 _PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 _STARTED = re.compile(rb"^process_start_time_seconds(?:\{[^}]*\})? +(\S+)", re.MULTILINE)
+_ERRNO = re.compile(r"\[Errno (\d+)\]")
 _REFUSED = (400, 404, 422)
 
 
@@ -219,7 +221,8 @@ class OpenAI:
             for base, known in zip(self._bases, names, strict=True):
                 if self._model not in known:
                     raise BackendError(
-                        f"{base}: found models {', '.join(known) or '(none)'}; expected {self._model!r}."
+                        f"{base}: found models {', '.join(known) or '(none)'}; expected {self._model!r}. "
+                        "Correct --backend-option model, or serve that model."
                     )
             return self._model
         common = set(names[0]).intersection(*names)
@@ -268,10 +271,7 @@ class OpenAI:
         reply = await self._get(server, "/v1/models")
         status, body, base = reply.status, reply.body, server.base
         if status in (401, 403):
-            raise BackendError(
-                f"{base}: found HTTP {status} ({refusal(body)}); expected access. Set {KEY} in the "
-                "environment."
-            )
+            raise BackendError(f"{base}: found {_said(reply)}; expected 200. {_key_hint()}")
         try:
             if status != 200:
                 raise ValueError(_said(reply))
@@ -280,7 +280,7 @@ class OpenAI:
         except (ValueError, KeyError, TypeError) as error:
             raise BackendError(
                 f"{base}: found no list of models at /v1/models ({_line(error)}); expected an "
-                "OpenAI-compatible server."
+                "OpenAI-compatible server. Correct --url."
             ) from error
 
     async def _start_time(self, server: Server) -> float | None:
@@ -427,8 +427,8 @@ class OpenAI:
                 now = await self._start_time(server)
                 if began is not None and now != began:
                     raise InferenceError(
-                        f"{server.base}: the server was restarted during the run (its process began at "
-                        f"another time than before), so that not every answer is the same system's."
+                        f"{server.base}: found a server that was restarted during the run (its process "
+                        "began at another time than before); expected all answers from one. Run again."
                     )
 
     @property
@@ -481,7 +481,8 @@ class _Asked:
                 self._listener.first(stream.tokens[:1])
         if len(stream.tokens) > most or stream.chunks > most + 16:
             raise InferenceError(
-                f"the answer goes on past {most:,} tokens (max_tokens); the server does not end it."
+                f"the answer goes on past {most:,} tokens (max_tokens); expected the server to end it "
+                "there."
             )
 
     def ended(self, result: Reply | BaseException) -> None:
@@ -513,7 +514,8 @@ class _Asked:
             ) from result
         if isinstance(result, OSError):
             raise InferenceError(
-                f"the connection broke after {stream.chunks:,} chunks ({_line(result)})."
+                f"the connection broke after {stream.chunks:,} chunks ({_line(result)}); expected a "
+                "whole answer. Look into the server's log."
             ) from result
         if isinstance(result, BaseException):
             raise result
@@ -525,7 +527,7 @@ class _Asked:
             if known != stream.fingerprint:
                 raise InferenceError(
                     f"found system_fingerprint {stream.fingerprint}; expected {known}, as before: the "
-                    "server was restarted or its model changed during the run."
+                    "server was restarted or its model changed during the run. Run again."
                 )
         return stream
 
@@ -543,11 +545,18 @@ class _Refused(InferenceError):
 
 def _refuse(reply: Reply) -> NoReturn:
     hint = {
-        401: f" Set {KEY} in the environment.",
+        401: f" {_key_hint()}",
+        403: f" {_key_hint()}",
         429: " Lower the load or --workers: a refused query is a failed query.",
-    }.get(reply.status, "")
+    }.get(reply.status, " Look into the server's log." if reply.status >= 500 else "")
     kind = _Refused if reply.status in _REFUSED else InferenceError
     raise kind(f"found {_said(reply)}; expected 200.{hint}")
+
+
+def _key_hint() -> str:
+    if os.environ.get(KEY):
+        return f"Correct {KEY} in the environment: the server does not accept it."
+    return f"Set {KEY} in the environment."
 
 
 def _said(reply: Reply) -> str:
@@ -627,5 +636,11 @@ def _read_extra(path: str | None) -> dict[str, Any]:
 
 
 def _line(error: object) -> str:
+    if isinstance(error, OSError) and error.errno:
+        return str(
+            error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno)
+        )
     text = str(error).strip() or type(error).__name__
+    if numbers := _ERRNO.findall(text):  # "Multiple exceptions", one for each address of a name
+        return ", ".join(dict.fromkeys(os.strerror(int(number)) for number in numbers))
     return text.splitlines()[0][:300]

@@ -173,7 +173,8 @@ class Stream:
         """
         if not self.done:
             raise InferenceError(
-                f"the stream was cut after {self.chunks:,} chunks: found no [DONE] at its end."
+                f"the stream was cut after {self.chunks:,} chunks: found no [DONE] at its end; expected "
+                "it. Look into the log of the server, or of a proxy before it."
             )
         if self.finish not in GOOD_ENDS:
             raise InferenceError(

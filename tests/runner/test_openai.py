@@ -79,9 +79,9 @@ def test_accuracy_run(tmp_path: Path, api: str, name: str) -> None:
 
 FAULTS = {
     "429": "found HTTP 429 (scripted 429); expected 200. Lower the load",
-    "500": "found HTTP 500 (scripted 500); expected 200.",
-    "cut": " chunks (the server closed it in the middle of the answer).",
-    "killed": " chunks (the server closed it in the middle of the answer).",
+    "500": "found HTTP 500 (scripted 500); expected 200. Look into the server's log.",
+    "cut": " chunks (the server closed it in the middle of the answer); expected a whole answer.",
+    "killed": " chunks (the server closed it in the middle of the answer); expected a whole answer.",
     "malformed": "found a malformed chunk",
     "error": "the server reported an error in the stream: scripted error.",
     "no-done": "found no [DONE] at its end",
@@ -110,7 +110,7 @@ def test_a_failed_query_fails_the_run(tmp_path: Path, fault: str) -> None:
 def test_a_server_that_was_restarted(tmp_path: Path) -> None:
     with Scripted(fault="restarted", sound=30) as server, pytest.raises(RunnerError) as raised:
         run(tmp_path / "run", server.url, settings(min_duration_ms=3000))
-    assert "the server was restarted during the run" in str(raised.value)
+    assert "found a server that was restarted during the run" in str(raised.value)
     assert [path.name for path in tmp_path.iterdir()] == ["run.failed"]
 
 
@@ -218,11 +218,11 @@ def test_workers_bound_the_answers_in_work(tmp_path: Path) -> None:
     ("script", "options", "said"),
     [
         ({"models": ("a", "b")}, {}, "found models a, b; expected one model at every --url."),
-        ({}, {"model": "b"}, "found models scripted; expected 'b'."),
+        ({}, {"model": "b"}, "found models scripted; expected 'b'. Correct --backend-option model"),
         ({"max_model_len": 60}, {}, "found max_model_len 60 of model 'scripted'; expected more than the 64"),
         ({"ids": False}, {}, "found no token ids in the answer and no tokenizer; expected one of them"),
         ({"ids": False}, {"ids": "server"}, "expected them, since ids=server"),
-        ({"key": "secret"}, {}, "found HTTP 401 (no such key); expected access. Set OPENAI_API_KEY"),
+        ({"key": "secret"}, {}, "found HTTP 401 (no such key); expected 200. Set OPENAI_API_KEY in"),
         ({"refuses": ("stream_options",)}, {}, "found HTTP 400 (unknown parameter stream_options)"),
         ({"fault": "500"}, {}, "found HTTP 500 (scripted 500); expected 200."),
     ],
@@ -233,6 +233,43 @@ def test_what_no_run_begins_with(
     with Scripted(**script) as server, pytest.raises(BackendError) as raised:
         load(url=server.url, **options)
     assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("script", "key", "options", "status", "said"),
+    [
+        ({"fault": "killed", "sound": 60}, "", (), 1, "the connection broke after "),
+        ({"fault": "500", "sound": 60}, "", (), 1, "found HTTP 500 (scripted 500); expected 200."),
+        ({"key": "right"}, "wrong", (), 2, "Correct OPENAI_API_KEY in the environment: the server "),
+        ({"models": ("other",)}, "", ("--backend-option", "model=scripted"), 2,
+         "found models other; expected 'scripted'. Correct --backend-option model"),
+    ],
+)  # fmt: skip
+def test_what_a_user_sees_of_a_failure(
+    script: dict[str, Any],
+    key: str,
+    options: tuple[str, ...],
+    status: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A message, an exit status, no tree; and nothing in what the runs left that could be valid."""
+    import assay
+    from assay.cli import main
+
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    tree = tmp_path / "tree"
+    command = ["run", "--benchmark", NAME.replace("SCRIPTED", "COUNTED"), "--round", "demo"]
+    command += ["--scenario", "SingleStream", "--out", str(tree), "--no-progress"]
+    with Scripted(**script) as server:
+        assert main([*command, "--url", server.url, *options]) == status
+    output = capsys.readouterr()
+    assert said in (output.out if status == 1 else output.err)
+    assert not tree.exists()
+    for left in tmp_path.iterdir():
+        assert not [r for r in assay.check(left, round="demo").results if r.status == "valid"]
 
 
 def test_servers_that_differ() -> None:
@@ -283,5 +320,9 @@ def test_urls() -> None:
 
 
 def test_no_server_there() -> None:
-    with pytest.raises(BackendError, match=r"found no server at http://127\.0\.0\.1:9/v1/models"):
-        OpenAI.preflight({"url": "http://127.0.0.1:9"})
+    said = r"found no server at http://{}:9/v1/models \(Connection refused\); expected an OpenAI-"
+    for host in ("127.0.0.1", "localhost"):
+        with pytest.raises(BackendError, match=said.format(re.escape(host))):
+            OpenAI.preflight({"url": f"http://{host}:9"})
+    with pytest.raises(BackendError, match=r"(?i)models \([^[(]*name[^[(]*\); expected"):
+        OpenAI.preflight({"url": "http://no.such.host.invalid"})

@@ -101,21 +101,25 @@ def url(folder: Path) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("scenario", "mode"),
     [("Offline", "accuracy"), ("Offline", "performance"), ("Server", "performance"),
-     ("SingleStream", "performance")],
+     ("Interactive", "performance"), ("SingleStream", "performance")],
 )  # fmt: skip
 def test_runs(scenario: str, mode: str, url: str, folder: Path, tmp_path: Path) -> None:
     """Token ids from the server, equal to its usage in every answer; no token error in LoadGen's log."""
+    interactive = scenario == "Interactive"
+    scenario = "Server" if interactive else scenario
     server = (
-        {"ttft_ms": 30_000.0, "tpot_ms": 5000.0, "target_qps": 4.0} if scenario == "Server" else {}
+        # Early stopping needs 459 queries without a miss.
+        {"ttft_ms": 30_000.0, "tpot_ms": 5000.0, "target_qps": 20.0} if scenario == "Server" else {}
     )
     settings = RunSettings(
-        "llama3_1-8b",
+        "llama3_1-8b-interactive" if interactive else "llama3_1-8b",
         scenario,
         mode,
         min_duration_ms=2000,
-        min_query_count=40,  # type: ignore[arg-type]
+        min_query_count=480 if server else 40,  # type: ignore[arg-type]
         token_latencies=True,
         equal_issue=True,
+        interactive=interactive,
         **server,  # type: ignore[arg-type]
     )
     job = Job(
@@ -134,6 +138,7 @@ def test_runs(scenario: str, mode: str, url: str, folder: Path, tmp_path: Path) 
         score = TINY.score(tmp_path / "run" / "mlperf_log_accuracy.json", TINY.make_dataset(folder))
         assert "'gen_num': 40" in score.line
         return
+    assert found.valid, found.reasons
     if scenario == "Server":
         assert found.detail["result_first_token_min_latency_ns"] > 0
         assert found.detail["result_time_to_output_token_min"] > 0
