@@ -29,6 +29,8 @@ class Metadata(msgspec.Struct, gc=False):
 
 UNSET = object()
 NULL = msgspec.Raw(b"null")
+LONG = 4096
+"""Bytes of a list from which on it is not decoded before a rule asks for it."""
 
 
 class Entry(msgspec.Struct, gc=False):
@@ -121,6 +123,22 @@ def entry_of(
     """A record made from values: of a text log, of a summary, of a line that strict JSON refuses."""
     metadata = Metadata(is_error, is_warning, source, source_line, pid, tid)
     return Entry(key, value, time_ms, metadata, line)
+
+
+def count_of_indices(raw: bytes) -> int | None:
+    """The length of a list of whole numbers as LoadGen writes it; None: something else.
+
+    What is left without digits must be the brackets and separators of one spelling, and no
+    separator may follow another.
+    """
+    if not (raw[:1] == b"[" and raw[-1:] == b"]" and raw[1:2].isdigit() and raw[-2:-1].isdigit()):
+        return None
+    left = raw.translate(None, b"0123456789")
+    separator = b", " if left[2:3] == b" " else b","
+    count = (len(left) - 2) // len(separator)
+    if left != b"[" + separator * count + b"]" or separator + separator[:1] in raw:
+        return None
+    return count + 1
 
 
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}

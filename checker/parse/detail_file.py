@@ -14,7 +14,18 @@ from typing import Any
 
 import msgspec
 
-from checker.parse.detail import HUGE, NULL, UNSET, DetailLog, Entry, Metadata, add, entry_of
+from checker.parse.detail import (
+    HUGE,
+    LONG,
+    NULL,
+    UNSET,
+    DetailLog,
+    Entry,
+    Metadata,
+    add,
+    count_of_indices,
+    entry_of,
+)
 from checker.parse.documents import no_characters
 from checker.parse.reading import (
     MAX_LINE_BYTES,
@@ -33,7 +44,6 @@ _SET_HEAD = b'{"key": "loaded_qsl_set", "value": '
 _SET_START = b"\n" + MARKER + _SET_HEAD
 _BETWEEN = b"}\n" + MARKER + b"{"
 _SET_TAIL = b', "time_ms":'
-_LONG = 4096
 _WHOLE_FILE = 48 * 1024 * 1024
 _START = 64 * 1024
 _MAX_FAULTS = 5
@@ -128,7 +138,7 @@ def _refuse_structures(log: DetailLog) -> None:
     for key in _GENERATED:
         for entry in log.entries.get(key, ()):
             value = entry.value
-            text = isinstance(value, str) and number_of(value[:_LONG]) is not None
+            text = isinstance(value, str) and number_of(value[:LONG]) is not None
             if type(value) not in (int, float) and not text:
                 log.refuse(key, "a number", entry)
     for key in _MESSAGES:
@@ -144,7 +154,7 @@ def _refuse_structures(log: DetailLog) -> None:
 
 def _is_set(entry: Entry) -> bool:
     """Whether a loaded set that was not cut out of its log is a list of whole numbers."""
-    if entry.decoded is UNSET and _indices(bytes(entry.raw)) is not None:
+    if entry.decoded is UNSET and count_of_indices(bytes(entry.raw)) is not None:
         return True
     found = entry.value
     return isinstance(found, list) and all(type(index) is int for index in found)
@@ -256,7 +266,7 @@ _known: dict[bytes, tuple[bytes, int]] = {}
 
 def _set_at(data: bytes, begin: int) -> tuple[bytes, int] | None:
     """The long set that begins at a place of a log, with its length; None where there is none that
-    can be cut out (see `_indices`).
+    can be cut out (see `count_of_indices`).
 
     Runs of one benchmark load few different sets: comparing a set with the last one that began alike
     is faster than looking for its end and checking it again.
@@ -271,30 +281,14 @@ def _set_at(data: bytes, begin: int) -> tuple[bytes, int] | None:
         return known
     end = data.find(b"\n", begin)
     at = data.rfind(_SET_TAIL, begin, end if end >= 0 else len(data))
-    raw = data[begin:at] if at - begin > _LONG else b""
-    count = _indices(raw)
+    raw = data[begin:at] if at - begin > LONG else b""
+    count = count_of_indices(raw)
     if count is None:
         return None
     if sum(len(kept) for kept, _ in list(_known.values())) + len(raw) > _KEPT_BYTES:
         _known.clear()
     found = _known[head] = (raw, count)
     return found
-
-
-def _indices(raw: bytes) -> int | None:
-    """The length of a list of whole numbers as LoadGen writes it; None: something else.
-
-    What is left without digits must be the brackets and separators of one spelling, and no
-    separator may follow another.
-    """
-    if not (raw[:1] == b"[" and raw[-1:] == b"]" and raw[1:2].isdigit() and raw[-2:-1].isdigit()):
-        return None
-    left = raw.translate(None, b"0123456789")
-    separator = b", " if left[2:3] == b" " else b","
-    count = (len(left) - 2) // len(separator)
-    if left != b"[" + separator * count + b"]" or separator + separator[:1] in raw:
-        return None
-    return count + 1
 
 
 def _read_lines(log: DetailLog, lines: Iterator[bytes]) -> None:

@@ -11,7 +11,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from checker.parse.detail import DetailLog, add, entry_of
+import msgspec
+
+from checker.parse.detail import LONG, UNSET, DetailLog, add, count_of_indices, entry_of
 from checker.parse.reading import Fault, nul_fault
 
 _HEAD = re.compile(
@@ -185,7 +187,12 @@ def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[byte
             below = "status"
         elif text.startswith("Loading QSL"):
             members = _SET.search(text)
-            put("loaded_qsl_set", _integers(members.group(1)) if members else [])
+            listed = members.group(1) if members else ""
+            count = count_of_indices(listed.encode()) if len(listed) > LONG else None
+            put("loaded_qsl_set", UNSET if count is not None else _integers(listed))
+            if count is not None:
+                log.all("loaded_qsl_set")[-1].raw = msgspec.Raw(listed.encode())
+                log.lengths[at] = count
         elif name.startswith("GeneratedQueries"):
             counts = _QUERIES.search(text.partition(":")[2].strip())
             if counts:

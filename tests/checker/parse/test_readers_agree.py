@@ -97,7 +97,7 @@ def _told(log: detail.DetailLog) -> Any:
 @pytest.fixture(autouse=True, scope="module")
 def short_sets() -> Iterator[None]:
     """Sets count as long from 16 bytes on, so that what fails can be read."""
-    with _replaced(detail_file, "_LONG", 16):
+    with _replaced(detail_file, "LONG", 16):
         yield
 
 
