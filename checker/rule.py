@@ -248,15 +248,13 @@ def rules_of(module: ModuleType) -> list[Rule]:
     return sorted((v for v in vars(module).values() if isinstance(v, Rule)), key=lambda r: r.id)
 
 
-_HEADINGS = re.compile(r"^(Why|Fix|Source):\s*", re.MULTILINE)
+_HEADINGS = re.compile(r"^[ \t]*(Why|Fix|Source):\s*", re.MULTILINE)
 
 
 @functools.cache
 def _docstring(check: Check) -> dict[str, str]:
-    import inspect
-
-    text = inspect.getdoc(check) or ""
-    pieces = _HEADINGS.split(text)
+    # The indentation need not be taken away first, as `inspect` does: all blanks become one below.
+    pieces = _HEADINGS.split(check.__doc__ or "")
     parts = {"summary": pieces[0], "why": "", "fix": "", "source": ""}
     for heading, body in zip(pieces[1::2], pieces[2::2], strict=True):
         parts[heading.lower()] = body

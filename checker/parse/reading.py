@@ -480,8 +480,12 @@ def nul_fault(path: str, line: int) -> Fault:
 _AT_ONCE = 4 * 1024 * 1024
 
 
-def _sound_lines(data: bytes, limit: int) -> list[str] | None:
-    """The lines of a text in which nothing is to be reported, replaced or cut; None: there may be."""
+def sound_lines(file: File, *, limit: int = 64 * 1024) -> list[str] | None:
+    """The lines of a text of moderate size in which nothing is to be reported, replaced or cut; None:
+    there may be. Raises Unreadable."""
+    if file.size > _AT_ONCE:
+        return None
+    data = read_bytes(file)
     if not data or b"\0" in data:
         return None
     try:
@@ -502,7 +506,7 @@ def text_lines(
     bytes. The first line that is not UTF-8, and the first that holds NULs, is a Fault, added to
     ``faults``. Raises Unreadable.
     """
-    sound = _sound_lines(read_bytes(file), limit) if file.size <= _AT_ONCE else None
+    sound = sound_lines(file, limit=limit)
     if sound is not None:
         yield from enumerate(sound, 1)
         return
