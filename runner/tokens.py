@@ -241,7 +241,7 @@ class TokenSut:
         if late > LATE_LOOP_S and not self._offline:
             found.append(
                 f"the event loop that receives answers was late by up to {late * 1000:.0f} ms (99th "
-                "percentile): it adds to the times to first token. Run LoadGen on cores of its own"
+                "percentile): it adds to the times to first token. Give LoadGen cores of its own: --cpus"
             )
         if self.held and not self._offline:
             found.append(

@@ -85,8 +85,16 @@ def _call(name: str, use: Callable[[Any], Any], options: Mapping[str, Any]) -> A
         ) from error
     except TypeError as error:
         raise BackendError(
-            f"backend {name!r} does not take these options: {_listed(options)} ({error})."
+            f"backend {name!r} does not take these options: {_listed(options)} ({error}); "
+            f"{_known(place)}."
         ) from error
+
+
+def _known(place: str) -> str:
+    try:
+        return f"it takes {', '.join(inspect.signature(load(place)).parameters) or 'none'}"
+    except (ValueError, TypeError, ImportError, AttributeError):  # such as a class written in C
+        return "see its documentation"
 
 
 def _listed(options: Mapping[str, Any]) -> str:
