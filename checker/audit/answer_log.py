@@ -60,6 +60,20 @@ def digest_of(file: File) -> str:
     return _read(file)[1] or sha256_of(file)
 
 
+_BEGINNING = 1000
+
+
+def digest_of_beginning(file: File) -> str:
+    """SHA-256 of the first 1,000 bytes of a log. Raises Unreadable."""
+    with open(open_file(file), "rb", buffering=0) as stream:
+        try:
+            return hashlib.sha256(stream.read(_BEGINNING)).hexdigest()
+        except OSError as error:
+            raise Unreadable(
+                Fault(file.path, "unreadable", f"the file cannot be read: {error.strerror}")
+            ) from error
+
+
 _COMPARED = 8
 """Samples by which two logs are seen to hold the same answers."""
 

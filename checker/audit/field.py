@@ -70,6 +70,12 @@ class Field:
         return _grouped(pairs, lambda pair: pair[1].digest)
 
     @cached_property
+    def by_stated_hash(self) -> dict[str, list[tuple[ResultTrace, Answers]]]:
+        """Accuracy runs whose accuracy.txt states one hash."""
+        pairs = [(one, answers) for one in self.results for answers in one.answers]
+        return _grouped(pairs, lambda pair: pair[1].stated)
+
+    @cached_property
     def scaled(self) -> dict[int, tuple[RunTrace, float]]:
         """By id of a run: a run whose eight latency figures are this one's times one factor."""
         return scaled_pairs(self.runs)

@@ -89,12 +89,17 @@ class Answers(msgspec.Struct, frozen=True):
     """An accuracy log of a result: of its accuracy run, or of a compliance test (``kind``).
 
     repeats: whether a test's answers are those of the accuracy run, for the samples that both show.
+    begins: digest of the first bytes, which a shortened log keeps; stated, stated_at: the hash in the
+    run's accuracy.txt, and that text's path and line.
     """
 
     kind: str
     path: str
     digest: str
     repeats: bool | None = None
+    begins: str = ""
+    stated: str | None = None
+    stated_at: tuple[str, int] = ("", 0)
     contradictions: tuple[str, ...] = ()
 
 

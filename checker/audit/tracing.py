@@ -14,7 +14,7 @@ import msgspec
 
 from checker import loadgen_keys as keys
 from checker import metrics
-from checker.audit.answer_log import digest_of, same_answers
+from checker.audit.answer_log import digest_of, digest_of_beginning, same_answers
 from checker.audit.evidence import PERCENTS
 from checker.audit.traces import Answers, Named, ResultTrace, RunTrace, Traces, Written
 from checker.consistency import exact_tokens_per_sample
@@ -181,9 +181,27 @@ def _answers(result: Result) -> Iterator[Answers]:
                 repeats = None
                 if kind != "accuracy" and accuracy is not None:
                     repeats = same_answers(file, accuracy)
-                yield Answers(kind, file.path, digest_of(file), repeats)
+                stated, at = _stated(result) if kind == "accuracy" else (None, ("", 0))
+                yield Answers(
+                    kind=kind,
+                    path=file.path,
+                    digest=digest_of(file),
+                    repeats=repeats,
+                    begins=digest_of_beginning(file),
+                    stated=stated,
+                    stated_at=at,
+                )
             except Unreadable:
                 continue
+
+
+def _stated(result: Result) -> tuple[str | None, tuple[str, int]]:
+    """The hash in accuracy.txt, and where it is."""
+    text = result.accuracy.text if result.accuracy is not None else None
+    if text is None or not text.hashes:
+        return None, ("", 0)
+    value, line = text.hashes[-1]
+    return value.lower(), (text.path, line)
 
 
 _LOG_PATH = re.compile(r"[\w.+@~-]*(?:/+[\w.+@~-]+){2,30}")

@@ -6,13 +6,17 @@ it does not fit. Those of `PLACES` change what the file is.
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
+import io
 import json
 import os
 import random
 import re
 import shutil
+import tarfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -262,6 +266,134 @@ def _quoted(chance: random.Random, content: bytes) -> bytes | None:
     return content[:begin] + b'"' + content[begin:end] + b'"' + content[end:]
 
 
+def _ends_mixed(chance: random.Random, lines: list[bytes]) -> bool:
+    """Some lines by an editor that ends them otherwise."""
+    for at in chance.sample(range(len(lines)), max(1, len(lines) // 2)):
+        lines[at] += b"\r"
+    return len(lines) > 1
+
+
+def _curly(chance: random.Random, lines: list[bytes]) -> bool:
+    """Quotation marks as an office program writes them."""
+    quoted = [n for n, line in enumerate(lines) if line.count(b'"') > 1]
+    if not quoted:
+        return False
+    at = chance.choice(quoted)
+    lines[at] = re.sub(rb'"([^"]*)"', "“\\1”".encode(), lines[at])
+    return True
+
+
+def _apostrophes(chance: random.Random, lines: list[bytes]) -> bool:
+    quoted = [n for n, line in enumerate(lines) if line.count(b'"') > 1]
+    if not quoted:
+        return False
+    at = chance.choice(quoted)
+    lines[at] = lines[at].replace(b'"', b"'")
+    return True
+
+
+def _commented(chance: random.Random, lines: list[bytes]) -> bool:
+    at = chance.randrange(len(lines))
+    lines.insert(
+        at, chance.choice((b"// to be checked", b"/* old */", b"# to be checked", b"-- x"))
+    )
+    return True
+
+
+def _comma_last(chance: random.Random, content: bytes) -> bytes | None:
+    places = [m.start() for m in re.finditer(rb"(?<=[\w\"\]}])\s*[\]}]", content[:_LOOKED_AT])]
+    if not places:
+        return None
+    at = chance.choice(places)
+    return content[:at] + b"," + content[at:]
+
+
+_DATE = re.compile(rb"(\d{4})-(\d\d)-(\d\d)([ T])(\d\d):(\d\d):(\d\d)")
+
+
+def _dated(chance: random.Random, content: bytes) -> bytes | None:
+    """A date as other countries and programs write it."""
+    places = list(_DATE.finditer(content[:_LOOKED_AT]))
+    if not places:
+        return None
+    at = chance.choice(places)
+    forms = (
+        rb"\2/\3/\1 \5:\6:\7",
+        rb"\3.\2.\1 \5:\6:\7",
+        rb"\1\2\3T\5\6\7",
+        rb"\1-\2-\3",
+        rb"\5:\6:\7",
+    )
+    return content[: at.start()] + at.expand(chance.choice(forms)) + content[at.end() :]
+
+
+def _numbers(change: Callable[[random.Random, bytes], bytes]) -> Damage:
+    def damage(chance: random.Random, content: bytes) -> bytes | None:
+        places = [m.span() for m in _NUMBER.finditer(content[:_LOOKED_AT])]
+        if not places:
+            return None
+        begin, end = chance.choice(places)
+        return content[:begin] + change(chance, content[begin:end]) + content[end:]
+
+    return damage
+
+
+def _typed(chance: random.Random, number: bytes) -> bytes:
+    """One digit for another."""
+    at = chance.choice([n for n, byte in enumerate(number) if chr(byte).isdigit()])
+    return number[:at] + str((number[at] - 47) % 10).encode() + number[at + 1 :]
+
+
+def _other_unit(chance: random.Random, number: bytes) -> bytes:
+    value = float(number) * chance.choice((1e3, 1e-3, 1e6, 1e-6, 8, 60))
+    return str(int(value) if value.is_integer() and abs(value) < 1e18 else value).encode()
+
+
+def _grouped(chance: random.Random, number: bytes) -> bytes:
+    whole, dot, rest = number.partition(b".")
+    return f"{int(whole):,}".encode() + dot + rest if whole.lstrip(b"-").isdigit() else number
+
+
+def _words(chance: random.Random, content: bytes) -> bytes | None:
+    """A word in another case."""
+    places = [m.span() for m in re.finditer(rb"\b[A-Za-z]{3,}\b", content[:_LOOKED_AT])]
+    if not places:
+        return None
+    begin, end = chance.choice(places)
+    return content[:begin] + content[begin:end].swapcase() + content[end:]
+
+
+def _packed(chance: random.Random, content: bytes) -> bytes:
+    """In an archive of the same name."""
+    packed = io.BytesIO()
+    if chance.random() < 0.5:
+        with zipfile.ZipFile(packed, "w") as zip:
+            zip.writestr("content", content)
+    else:
+        with tarfile.open(fileobj=packed, mode="w") as tar:
+            member = tarfile.TarInfo("content")
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def _interleaved(chance: random.Random, lines: list[bytes]) -> bool:
+    """Two processes wrote the same log."""
+    lines[:] = [line for one in lines for line in (one, one)]
+    return len(lines) > 3
+
+
+def _sorted(chance: random.Random, lines: list[bytes]) -> bool:
+    before = list(lines)
+    lines.sort()
+    return lines != before
+
+
+_PAGE = (
+    b"<!DOCTYPE html>\n<html><head><title>404 Not Found</title></head><body>gone</body></html>\n"
+)
+
+
 DAMAGES: dict[str, Damage] = {
     "emptied": lambda chance, content: b"",
     "cut": lambda chance, content: content[: _at(chance, content)],
@@ -304,6 +436,25 @@ DAMAGES: dict[str, Damage] = {
     "number quoted": _quoted,
     "CRLF": lambda chance, content: content.replace(b"\n", b"\r\n"),
     "marked as UTF-8": lambda chance, content: b"\xef\xbb\xbf" + content,
+    "line ends mixed": _lines(_ends_mixed),
+    "curly quotes": _lines(_curly),
+    "apostrophes": _lines(_apostrophes),
+    "comment": _lines(_commented),
+    "comma last": _comma_last,
+    "date otherwise": _dated,
+    "digit": _numbers(_typed),
+    "other unit": _numbers(_other_unit),
+    "sign": _numbers(lambda chance, number: number[1:] if number[:1] == b"-" else b"-" + number),
+    "grouped": _numbers(_grouped),
+    "fraction gone": _numbers(lambda chance, number: number.partition(b".")[0] or b"0"),
+    "word in another case": _words,
+    "in an archive": _packed,
+    "as text of bytes": lambda chance, content: base64.encodebytes(content),
+    "written twice": _lines(_interleaved),
+    "lines sorted": _lines(_sorted),
+    "a web page": lambda chance, content: _PAGE,
+    "blank": lambda chance, content: chance.choice((b"\n", b" " * 4096, b"\n" * 50)),
+    "another document": lambda chance, content: chance.choice((b"{}", b"[]", b"null\n", b'""')),
     "one line": lambda chance, content: content.replace(b"\n", chance.choice((b"\r", b"", b" "))),
 }  # fmt: skip
 """What may happen to the content of a file."""
@@ -336,31 +487,83 @@ RENAMED: dict[str, Callable[[str], str]] = {
     "name in another case": str.swapcase,
     "name of a copy": lambda name: f"{Path(name).stem} (1){Path(name).suffix}",
     "name of a backup": lambda name: f"{name}~",
+    "name with a blank": lambda name: f"{name} ",
+    "name with another ending": lambda name: f"{name}.txt",
+    "name of an archive": lambda name: f"{name}.gz",
+    "hidden name": lambda name: f".{name}",
 }
 """What a file may be called instead."""
 
 
-def _loop(folder: Path) -> None:
+def _loop(folder: Path, aside: Path) -> None:
     folder.symlink_to(folder.parent)
 
 
-def _nothing(folder: Path) -> None:
+def _nothing(folder: Path, aside: Path) -> None:
     """The folder is not there."""
 
 
-FOLDERS: dict[str, Callable[[Path], None]] = {
-    "folder emptied": _folder,
+def _doubled(folder: Path, aside: Path) -> None:
+    """As an archive that was unpacked into a folder of its name."""
+    shutil.copytree(aside, folder / folder.name, symlinks=True)
+
+
+def _file_instead(folder: Path, aside: Path) -> None:
+    folder.write_bytes(b"x\n")
+
+
+FOLDERS: dict[str, Callable[[Path, Path], None]] = {
+    "folder emptied": lambda folder, aside: folder.mkdir(),
     "folder gone": _nothing,
-    "folder is a file": lambda folder: folder.write_bytes(b"x\n") and None,
+    "folder is a file": _file_instead,
     "folder loops": _loop,
+    "folder doubled": _doubled,
 }
-"""What may be where the file's folder was."""
+"""What may be where the file's folder was, which is kept aside."""
 
 FOLDERS_RENAMED: dict[str, Callable[[str], str]] = {
     "folder in another case": str.swapcase,
     "folder of a copy": lambda name: f"{name} - Copy",
+    "folder with a blank": lambda name: f"{name} ",
+    "folder of old": lambda name: f"{name}.old",
 }
 """What the file's folder may be called instead."""
+
+
+def _other_content(place: Path, other: Path) -> None:
+    place.write_bytes(other.read_bytes())
+
+
+def _exchanged(place: Path, other: Path) -> None:
+    one, two = place.read_bytes(), other.read_bytes()
+    place.write_bytes(two)
+    other.write_bytes(one)
+
+
+def _linked(place: Path, other: Path) -> None:
+    place.unlink()
+    place.symlink_to(os.path.relpath(other, place.parent))
+
+
+OTHERS: dict[str, Callable[[Path, Path], None]] = {
+    "content of another": _other_content,
+    "exchanged with another": _exchanged,
+    "link to another": _linked,
+}
+"""What one may do with a file and another result's file of the same name."""
+
+
+def mixed_up(place: Path, other: Path, kind: str) -> Callable[[], None]:
+    """Do one of OTHERS; call what is returned to undo it."""
+    one, two = place.read_bytes(), other.read_bytes()
+    OTHERS[kind](place, other)
+
+    def back() -> None:
+        place.unlink()
+        place.write_bytes(one)
+        other.write_bytes(two)
+
+    return back
 
 
 def renamed(place: Path, name: str) -> Callable[[], None]:
@@ -376,7 +579,7 @@ def renamed(place: Path, name: str) -> Callable[[], None]:
 def folder_replaced(folder: Path, kind: str, aside: Path) -> Callable[[], None]:
     """Put something else where a folder is, which is kept aside; call what is returned to put it back."""
     folder.rename(aside)
-    FOLDERS[kind](folder)
+    FOLDERS[kind](folder, aside)
 
     def back() -> None:
         if folder.is_dir() and not folder.is_symlink():

@@ -27,9 +27,11 @@ from tests.fuzz.damage import (
     DAMAGES,
     FOLDERS,
     FOLDERS_RENAMED,
+    OTHERS,
     PLACES,
     RENAMED,
     folder_replaced,
+    mixed_up,
     renamed,
     replaced,
 )
@@ -38,11 +40,14 @@ from tests.fuzz.seeds import TREES
 from tests.trees import good_tree
 
 PLAIN_DAMAGE = {
-    *PLACES, *RENAMED, *FOLDERS, *FOLDERS_RENAMED, "emptied", "cut", "beginning gone", "bit", "noise",
+    *PLACES, *RENAMED, *FOLDERS, *FOLDERS_RENAMED, *OTHERS, "emptied", "cut", "beginning gone", "bit", "noise",
     "nul", "other encoding", "bytes", "record wrong", "value wrong", "key twice", "nested",
     "block cut", "padded", "compressed", "LFS pointer", "conflict", "excerpt", "line shortened",
     "line wrapped", "lines marked", "field twice", "in a list", "by Python", "CRLF", "marked as UTF-8",
-    "two documents", "other output", "decimal comma",
+    "two documents", "other output", "decimal comma", "line ends mixed", "curly quotes", "apostrophes",
+    "comment", "comma last", "date otherwise", "digit", "other unit", "sign", "grouped", "fraction gone",
+    "word in another case", "in an archive", "as text of bytes", "written twice", "lines sorted",
+    "a web page", "blank", "another document",
 }  # fmt: skip
 """Damage that leaves nothing which somebody may have meant."""
 
@@ -50,6 +55,13 @@ _CUT = {"cut", "beginning gone", "block cut", "excerpt", "line wrapped", "line s
 _NOT_THERE = {
     *RENAMED, *FOLDERS_RENAMED, "gone", "folder", "folder with a file", "folder gone", "folder emptied",
 }  # fmt: skip
+_VALUES = {
+    "digit", "other unit", "sign", "grouped", "fraction gone", "decimal comma", "word in another case",
+    "date otherwise", "lines sorted",
+}  # fmt: skip
+"""What changes a value to one that somebody may have meant: seen where something contradicts it, by an
+audit."""
+
 _SCENARIO = rf"(?i)/({'|'.join(SCENARIOS)})/[^/]+$"
 
 EXCEPTIONS: tuple[tuple[str, set[str], str], ...] = (
@@ -194,7 +206,7 @@ class _Tree:
             if path.startswith(self.unread):
                 continue
             if path and not place.is_symlink() and place.stat().st_size:
-                self.by_name[place.name.lstrip("0123456789")[-24:]].append(place)
+                self.by_name[_like(place)].append(place)
 
     def _check(self, audit: bool) -> Report:
         return check(self.root, Options(jobs=1, round=self.round.name, audit=audit))
@@ -205,7 +217,13 @@ class _Tree:
         path = self._path(place)
         audit = chance.random() < 0.5
         names = (path, path)
-        if chance.random() < 0.2:
+        others = [p for p in self.by_name[_like(place)] if p.read_bytes() != place.read_bytes()]
+        if others and chance.random() < 0.1:
+            kind, other = chance.choice(sorted(OTHERS)), chance.choice(others)
+            before = reading_of(place, self.round, self.asked)
+            back = mixed_up(place, other, kind)
+            changed = reading_of(place, self.round, self.asked) != before
+        elif chance.random() < 0.2:
             kind = chance.choice(_OF_PLACES)
             back, there = _otherwise(place, kind, self.root.parent / "aside")
             names = (path if kind in (*PLACES, *RENAMED) else _folder_of(path), self._path(there))
@@ -223,6 +241,7 @@ class _Tree:
                 place.write_bytes(content)
 
             changed = reading_of(place, self.round, self.asked) != before
+        audit = audit or kind in _VALUES or kind in OTHERS
         try:
             report = self._check(audit)
             wrong = next((f.message[:300] for f in report.findings if f.rule == "X001"), "")
@@ -253,10 +272,19 @@ class _Tree:
             or (
                 _key(f) not in known
                 and _key(f, new, old) not in known
-                and (f.path in folders or (f.path or "").rpartition("/")[0] in (beside, *folders))
+                and (
+                    f.path in folders
+                    or (f.path or "").startswith(f"{new}/")
+                    or (f.path or "").rpartition("/")[0] in (beside, *folders)
+                )
             )
             for f in report.findings
         )
+
+
+def _like(place: Path) -> str:
+    """What files of one kind have in common."""
+    return place.name.lstrip("0123456789")[-24:]
 
 
 def _opening(opened: set[str]) -> Any:

@@ -185,6 +185,54 @@ def answers_of_its_own(result: ResultTrace, round: Round) -> Problems:
         )
 
 
+@rule("R322", ERROR, needs=("field", "answers"))
+def hash_of_its_own(result: ResultTrace, round: Round) -> Problems:
+    """No two accuracy runs whose logs differ state the same hash in accuracy.txt.
+
+    The logs' first 1,000 bytes are compared, which a shortened log keeps.
+
+    Why: the hash is that of one log; the accuracy.txt of one of the two is another run's.
+    Fix: put the accuracy.txt of each run beside its own log.
+    Source: submission_rules.adoc, "Truncation of accuracy logs": the hash is of the whole log.
+    """
+    assert result.field is not None
+    for own in result.answers:
+        if own.stated is None:
+            continue
+        others = [
+            (trace, log)
+            for trace, log in result.field.by_stated_hash[own.stated]
+            if log.begins != own.begins
+        ]
+        # One finding, at the later path.
+        if not others or min(log.path for _, log in others) > own.path:
+            continue
+        trace, other = min(others, key=lambda pair: pair[1].path)
+        path, line = own.stated_at
+        yield Problem(
+            f"found hash={own.stated[:12]}… as in {other.stated_at[0]}, whose log has other answers; expected "
+            "the hash of the log beside it",
+            path=path,
+            line=line,
+            found=[log.stated_at[0] for _, log in others[:20]],
+            required="the hash of the log beside it",
+            results=tuple(dict.fromkeys([*result.results, *trace.results])),
+            invalidates=_blamed(result, own, trace, other),
+            evidence=evidence(
+                "two logs that differ have two hashes",
+                "certain",
+                {
+                    "this log": own.path,
+                    "other log": other.path,
+                    "hash in both texts": own.stated,
+                    "SHA-256 of this log, as published": own.digest,
+                    "SHA-256 of the other log, as published": other.digest,
+                },
+                {path: line, other.stated_at[0]: other.stated_at[1]},
+            ),
+        )
+
+
 def _blamed(
     one: ResultTrace, own: Answers, other: ResultTrace, theirs: Answers
 ) -> tuple[str, ...] | None:

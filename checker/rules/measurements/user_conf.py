@@ -68,6 +68,8 @@ _LOGGED = (
 """Setting, scenario (None: any), the log's key, how many of the log's units one of the setting's
 is, the setting's unit."""
 
+_SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline", "*")
+
 _WORDS = re.compile(r"[A-Za-z]{2,}")
 _CONF = {"conf": "user_conf"}
 _COMPARABLE = ("closed", "network")
@@ -121,15 +123,29 @@ def _odd(conf: Conf, line: int, text: str, count: int, case: str | None) -> Prob
 
 @rule("M111", NOTE, cases={"misspelt": WARNING, "no-number": WARNING}, needs=_CONF)
 def user_conf_keys(result: Result, round: Round, conf: Conf) -> Problems:
-    """user.conf sets keys that LoadGen knows, each to a number.
+    """user.conf sets keys that LoadGen knows, of its scenarios, each to a number.
 
-    Why: a misspelt key has no effect, and the run was made with another setting.
+    Why: a misspelt key or scenario has no effect, and the run was made with another setting.
     Fix: correct the key.
     Source: LoadGen's configuration file format and its settings.
     """
     unknown = 0
     for setting in conf.settings if _readable(conf) else ():
         key, near, case = setting.key, None, "no-number"
+        if setting.scenario not in _SCENARIOS:
+            unknown += 1
+            if unknown > MAX_HINTS:
+                break
+            near = nearest(setting.scenario, _SCENARIOS)
+            yield Problem(
+                f"found scenario {setting.scenario}; expected one of LoadGen's or *{hint(near)}",
+                path=conf.path,
+                line=setting.line,
+                found=setting.scenario,
+                required=near or list(_SCENARIOS),
+                case="misspelt" if near else None,
+            )
+            continue
         if key not in _KNOWN:
             unknown += 1
             if unknown > MAX_HINTS:
@@ -265,6 +281,39 @@ def user_conf_as_run(
             case=case,
             count=len(settings),
         )
+
+
+@rule("M116", WARNING, needs={**_CONF, "run": "performance"})
+def user_conf_concerns_run(
+    result: Result, round: Round, conf: Conf, run: PerformanceRun
+) -> Problems:
+    """user.conf has a setting for the run's benchmark and scenario.
+
+    Why: LoadGen takes nothing from a file that is for other benchmarks and scenarios alone; such a
+    file is another result's.
+    Fix: publish the user.conf of the performance run.
+    Source: LoadGen test_settings_internal.cc: settings of the model and scenario, or of *.
+    """
+    if run.scenario is None or not conf.settings or not _readable(conf):
+        return
+    own = result.benchmark.conf_model if result.benchmark is not None else None
+    models = {"*", own, f"{own}-interactive", result.directory}
+    known = result.benchmark is not None
+    if any(
+        (_concerns(s, result) or s.scenario == run.scenario) and (s.model in models or not known)
+        for s in conf.settings
+    ):
+        return
+    first = conf.settings[0]
+    yield Problem(
+        f"found settings for {listed(dict.fromkeys(f'{s.model}.{s.scenario}' for s in conf.settings))}; "
+        f"expected one for {own or result.directory}.{run.scenario} or *.{run.scenario}",
+        path=conf.path,
+        line=first.line,
+        found=f"{first.model}.{first.scenario}",
+        required=f"{own or result.directory}.{run.scenario}",
+        count=len(conf.settings),
+    )
 
 
 @rule("M115", NOTE, needs={"conf": "mlperf_conf"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from checker import consistency, metrics
 from checker import loadgen_keys as keys
 from checker.consistency import Disagreement, same_value
-from checker.model import PerformanceRun, Run
+from checker.model import AccuracyRun, ComplianceRun, PerformanceRun, RangingRun, Run
 from checker.parse.detail import DetailLog
 from checker.parse.summary import SummaryLog
 from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, given, rule
@@ -25,9 +25,12 @@ def _problem(run: Run, wrong: Disagreement) -> Problem:
     return at(run, wrong.key, text, wrong.stated, wrong.computed)
 
 
-@rule("P131", ERROR, cases={"other": WARNING}, only={"detail.format": "mllog"})
+@rule("P131", ERROR, cases={"other": WARNING})
 def summary_agrees(
-    run: PerformanceRun, round: Round, detail: DetailLog, summary: SummaryLog
+    run: PerformanceRun | AccuracyRun | ComplianceRun | RangingRun,
+    round: Round,
+    detail: DetailLog,
+    summary: SummaryLog,
 ) -> Problems:
     """The summary log and the detail log state the same.
 
@@ -36,8 +39,10 @@ def summary_agrees(
     Fix: put the two logs of one and the same run into the folder.
     Source: LoadGen's log_summary and log_detail; the summary rounds to two decimals.
     """
-    metric = metrics.metric_of(run.result)
-    decisive = {keys.VALIDITY, metric.name if metric is not None else keys.VALIDITY}
+    decisive = set()
+    if isinstance(run, PerformanceRun):
+        metric = metrics.metric_of(run.result)
+        decisive = {keys.VALIDITY, metric.name if metric is not None else keys.VALIDITY}
     others = []
     for key, (value, line) in summary.values.items():
         logged = detail.get(key)

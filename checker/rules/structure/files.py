@@ -22,6 +22,7 @@ _MAX_BYTES = 50 * 1024 * 1024
 
 _MEDIA_FOLDERS = {"images", "videos"}
 _FILE = re.compile(r"\.(?:txt|json|conf|md|ya?ml)$")
+_TEST = re.compile(r"TEST\d\d(?:-[AB])?", re.IGNORECASE)
 _AWKWARD = re.compile(r'[\x00-\x1f\x7f\\:*?"<>|]|[. ]$')
 
 
@@ -284,25 +285,30 @@ def no_extra_files(submitter: Submitter, round: Round) -> Problems:
             results=tuple(keys),
             count=len(places),
         )
-    for file in _instead_of_folders(submitter, round):
+    for file, what in _instead_of_folders(submitter, round):
         yield Problem(
-            f"found a file named {file.name}; expected a folder with the logs of that scenario",
+            f"found a file named {file.name}; expected a folder with the files of that {what}",
             path=file.path,
             found="a file",
             required="a folder",
-            fix="restore the folder, or remove the file: no result is read from it.",
+            fix="restore the folder, or remove the file: nothing is read from it.",
             case="no folder",
         )
 
 
-def _instead_of_folders(submitter: Submitter, round: Round) -> Iterator[File]:
-    """Files where a scenario's folder would be: their results are not there."""
-    results = submitter.folder.folder("results")
-    for system in results.folders.values() if results is not None else ():
-        for benchmark in system.folders.values():
-            for name, file in benchmark.files.items():
-                if canonical_scenario(name, round.aliases) is not None:
-                    yield file
+def _instead_of_folders(submitter: Submitter, round: Round) -> Iterator[tuple[File, str]]:
+    """Files where the folder of a scenario or a compliance test would be, and which of the two."""
+    for top in ("results", "compliance"):
+        folder = submitter.folder.folder(top)
+        for system in folder.folders.values() if folder is not None else ():
+            for benchmark in system.folders.values():
+                for name, file in benchmark.files.items():
+                    if canonical_scenario(name, round.aliases) is not None:
+                        yield file, "scenario"
+                for scenario in benchmark.folders.values():
+                    for name, file in scenario.files.items():
+                        if _TEST.fullmatch(name):
+                            yield file, "test"
 
 
 def _extras(

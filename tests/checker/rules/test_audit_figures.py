@@ -85,6 +85,13 @@ def _answers_of_the_accuracy_run(tree: GoodTree) -> None:
     shutil.copyfile(place.accuracy_log, test)
 
 
+def _text_of_another_scenario(tree: GoodTree) -> None:
+    own, other = (tree.result(name) for name in ("SingleStream", "Offline"))
+    lines = own.accuracy_log.read_text().splitlines(keepends=True)
+    own.accuracy_log.write_text("".join([lines[0], *lines[2:], lines[1]]))
+    shutil.copyfile(other.accuracy_text, own.accuracy_text)
+
+
 def _scaled_meter_log(tree: GoodTree) -> None:
     path = tree.result("Offline").performance.parent / "ranging/spl.txt"
     text = path.read_text()
@@ -152,6 +159,7 @@ BREAKS: dict[str, list[tuple[dict[str, Any], Callable[[GoodTree], None], str]]] 
     "R140": [(POWER, _messages_of_another_session, "Offline/performance/power/ptd_logs.txt")],
     "R308": [(EDGE, _scaled_copy, "")],
     "R309": [(EDGE, _answers_of_the_accuracy_run, "Offline/TEST01")],
+    "R322": [(EDGE, _text_of_another_scenario, "SingleStream/accuracy/accuracy.txt")],
     "R316": [(TOKENS, _scaled("Offline", "result_tokens_per_second", 1.4), "")],
 }
 

@@ -56,6 +56,10 @@ def _conf(line: str) -> Callable[[GoodTree], None]:
     return lambda tree: tree.append(tree.result("Offline").measurements / "user.conf", f"{line}\n")
 
 
+def _whole_conf(line: str) -> Callable[[GoodTree], None]:
+    return lambda tree: tree.write(tree.result("Offline").measurements / "user.conf", f"{line}\n")
+
+
 def _text(content: str) -> Callable[[GoodTree], Any]:
     return lambda tree: tree.write(tree.measurements("Offline"), content)
 
@@ -137,6 +141,8 @@ BREAKS: dict[str, list[Break]] = {
         Break(_conf("*.Server.target_qps = many"), [("M111", CONF)], RGAT),
         Break(_conf("*.Server.target_qps = 1e999"), [("M111", CONF)], RGAT),
         Break(_conf("*.Offline.colour = 100"), [("M111", CONF)], RGAT, notes=True),
+        Break(_conf("*.offline.target_qps = 100"), [("M111", CONF)], RGAT),
+        Break(_conf("*.Interactive.target_qps = 100"), [("M111", CONF)], RGAT, notes=True),
     ],
     "M112": [
         Break(_conf("*.*.qsl_rng_seed = 1"), [("M112", CONF)], RGAT),
@@ -148,6 +154,10 @@ BREAKS: dict[str, list[Break]] = {
     "M114": [
         Break(_conf("*.Offline.min_duration = 60000"), [("M114", CONF)], RGAT),
         Break(_conf("rgat.Offline.target_qps = 5"), [("M114", CONF)], RGAT, notes=True),
+    ],
+    "M116": [
+        Break(_whole_conf("*.Server.target_qps = 100"), [("M116", CONF)], RGAT),
+        Break(_whole_conf("resnet50.Offline.target_qps = 100"), [("M116", CONF)], RGAT),
     ],
     "M115": [
         Break(

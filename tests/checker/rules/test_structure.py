@@ -302,6 +302,7 @@ BREAKS: dict[str, list[Break]] = {
         Break(_write(f"{SYSTEM[1:]}/rgat/Offline/performance/run_1/old/notes.txt"),
               [("S132", f"{SYSTEM}/rgat/Offline/performance/run_1/old")], RGAT, notes=True),
         Break(_write(f"{SYSTEM[1:]}/rgat/SingleStream"), [("S132", f"{SYSTEM}/rgat/SingleStream")], RGAT),
+        Break(_write(f"{SYSTEM[1:]}/rgat/Offline/TEST05"), [("S132", f"{SYSTEM}/rgat/Offline/TEST05")], RGAT),
     ],
     "S133": [Break(_no_benchmark, [("S133", SYSTEM), ("X003", "/.")], OLD)],
     "S134": [
