@@ -186,7 +186,8 @@ def _fit(relation: Relation, group: list[RunTrace]) -> list[RunTrace]:
     if relation == "content":
         return [run for run in group if run.triple is not None]
     if relation == "measurement":
-        return [run for run in group if not run.accuracy and not run.text_format]
+        measured = [run for run in group if not run.accuracy]
+        return [run for run in measured if not run.text_format or run.kind == "performance"]
     return group
 
 

@@ -30,7 +30,8 @@ class RunTrace(msgspec.Struct):
     """One run: ``path`` is its detail log's.
 
     digest: SHA-256 of the log; content: digest of its records without times and process numbers
-    (JSON logs of performance runs); triple: mean and longest latency and query count;
+    (JSON logs of performance runs); triple: mean and longest latency and query count
+    (of a log that is text: the summary's mean, longest and shortest latency);
     process: pid, date and power_begin; began, ended:
     seconds since 1970, in the zone the log takes for UTC; built, committed: LoadGen, likewise;
     sources: SHA-1 of LoadGen's core files; written: from which source lines its records come;

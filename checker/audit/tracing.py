@@ -30,6 +30,7 @@ CORE = (
     "/issue_query_controller.cc", "/test_settings_internal.cc",
 )  # fmt: skip
 _TRIPLE = ("result_mean_latency_ns", "result_max_latency_ns", "result_query_count")
+_PRINTED = ("result_mean_latency_ns", "result_max_latency_ns", "result_min_latency_ns")
 _TIMES = {
     "test_datetime", "power_begin", "power_end", "loadgen_build_date_local",
     "loadgen_build_date_utc", "loadgen_git_commit_date", "get_sut_name_duration_ns",
@@ -92,7 +93,11 @@ def _run_trace(result: Result, kind: str, run: Run, detail: DetailLog) -> RunTra
         except Unreadable:
             digest = None
     accuracy = run.mode == "AccuracyOnly"
-    triple = tuple(detail.number(key) for key in _TRIPLE)
+    logged = triple = tuple(detail.number(key) for key in _TRIPLE)
+    if detail.format != "mllog" and isinstance(run, PerformanceRun) and run.summary is not None:
+        # There the summary alone has the results, or has them with all digits.
+        printed = (run.summary.get(key) for key in _PRINTED)
+        triple = tuple(float(v) if type(v) in (int, float) else None for v in printed)
     began = _seconds(detail.text("test_datetime"))
     last = max([found[-1].time_ms for found in detail.entries.values()], default=0.0)
     if last >= 1e11:
@@ -148,8 +153,8 @@ def _run_trace(result: Result, kind: str, run: Run, detail: DetailLog) -> RunTra
         commit=_commit(detail) if mllog else None,
         equal_issue=detail.boolean(keys.EQUAL_ISSUE),
         mark=fingerprint.mark if fingerprint is not None else None,
-        identity=(*triple, detail.number("result_min_latency_ns"))
-        if None not in triple[:2]
+        identity=(*logged, detail.number("result_min_latency_ns"))
+        if None not in logged[:2]
         else None,
     )
 

@@ -81,8 +81,8 @@ class SummaryLog(msgspec.Struct):
     """One summary log.
 
     values: detail key -> (value, line); headline_percentile: (percent, ns, line) of the result
-    line; errors and warnings: the counts that the last lines state; titled: whether LoadGen's title is
-    there, which it writes above the results; estimating: whether early stopping has its section.
+    line; errors and warnings: the counts that the last lines state; titles: how often LoadGen's
+    title is there, which it writes once, above the results; estimating: whether early stopping has its section.
     """
 
     path: str
@@ -93,7 +93,7 @@ class SummaryLog(msgspec.Struct):
     errors: int | None = None
     warnings: int | None = None
     recommendations: list[str] = []
-    titled: bool = False
+    titles: int = 0
     estimating: bool = False
     faults: list[Fault] = []
     lines: int = 0
@@ -137,7 +137,7 @@ def read_summary(file: File) -> SummaryLog:
                 continue
             if line in (_TITLE, "Additional Stats", "Test Parameters Used"):
                 section = line
-                log.titled = log.titled or line == _TITLE
+                log.titles += line == _TITLE
                 continue
             counted = _COUNT.match(line)
             if counted:

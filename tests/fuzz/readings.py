@@ -100,7 +100,7 @@ def reading_of(place: Path, round: Round, asked: Asked) -> Any:
         stated = {key: value for key, (value, _) in summary.values.items()}
         again = [(key, first, other) for key, first, other, _ in summary.repeated]
         estimates = [(percent, ns) for percent, ns, _ in summary.estimates]
-        counts = (summary.errors, summary.warnings, summary.recommendations, summary.titled)
+        counts = (summary.errors, summary.warnings is None, summary.titles)
         return plain([stated, again, (summary.headline_percentile or ())[:2], estimates, *counts])
     if name == "mlperf_log_accuracy.json" and "/TEST" not in str(place):
         return plain(read_ends(file, counted=True))

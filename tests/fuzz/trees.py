@@ -54,6 +54,7 @@ PLAIN_DAMAGE = {
 _CUT = {"cut", "beginning gone", "block cut", "excerpt", "line wrapped", "line shortened"}
 _NOT_THERE = {
     *RENAMED, *FOLDERS_RENAMED, "gone", "folder", "folder with a file", "folder gone", "folder emptied",
+    "folder doubled",
 }  # fmt: skip
 _VALUES = {
     "digit", "other unit", "sign", "grouped", "fraction gone", "decimal comma", "word in another case",
@@ -77,6 +78,15 @@ EXCEPTIONS: tuple[tuple[str, set[str], str], ...] = (
     (r"/systems/[^/]+\.json$", {"decimal comma"}, "versions are any text"),
     (r"/TEST01/accuracy/", {*_NOT_THERE, "folder is a file"}, "read where the verdict is not PASS"),
     (r"/TEST06/(performance|accuracy)/", {*_NOT_THERE, "folder is a file"}, "the round requires TEST06's verdict alone"),
+    (r"/(systems|measurements)/.*\.json$|/measurements\.json$", {*_VALUES, *OTHERS},
+     "what a person states of a system or an implementation has no second source"),
+    (r"/user\.conf$", {"lines sorted", "written twice"}, "every setting with its value"),
+    (r"/user\.conf$", {*_VALUES}, "not every setting is in a log"),
+    (r"/mlperf_log_summary\.txt$", {"lines sorted"}, "every value with its name"),
+    (r"/accuracy\.txt$|/accuracy_results\.json$", {*_VALUES, "exchanged with another"},
+     "a score and a hash have no second source once the log is shortened"),
+    (r"/config\.yaml$", {*_VALUES}, "not every setting is in a log"),
+    (r"/verify_\w+\.txt$", {*_VALUES, *OTHERS}, "counts over logs that are shortened"),
     (r"/mlperf_log_accuracy\.json$", {"excerpt"}, "published logs are shortened in the middle"),
     (r"/mlperf\.conf$", _NOT_THERE, "LoadGen has its own"),
     (r"/accuracy\.txt$", {*_CUT, "other output"}, "what is left may be a whole text"),

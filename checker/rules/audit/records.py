@@ -12,7 +12,7 @@ from checker.parse.detail import DetailLog, Entry
 from checker.parse.power import seconds_of
 from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, given, rule
 from checker.rules.audit.found import HOUR, dated, json_log, utc
-from checker.wording import pair, quantity
+from checker.wording import pair, quantity, shown
 from schemas.round import Round
 
 _LINE = operator.attrgetter("line")
@@ -256,6 +256,46 @@ def build_dates_agree(run: LoggedRun, round: Round) -> Problems:
             evidence=look.evidence(
                 "loadgen_build_date_utc - loadgen_build_date_local is a multiple of 900 s, within 1 s",
                 "high",
+            ),
+        )
+
+
+_DATES = {
+    "test_datetime": utc,
+    keys.LOADGEN_BUILD_DATE: utc,
+    "loadgen_build_date_local": utc,
+    keys.LOADGEN_COMMIT_DATE: utc,
+    "power_begin": seconds_of,
+    "power_end": seconds_of,
+}
+_UNKNOWN = {"", "NA"}
+
+
+@rule("R147", WARNING, needs="detail")
+def dates_readable(run: LoggedRun, round: Round) -> Problems:
+    """Every date in a log is in the form in which LoadGen writes it.
+
+    An empty date, and NA of a LoadGen that was not built in a checkout, are as LoadGen writes them.
+
+    Why: what a log states of its time cannot be compared with anything where it is no date.
+    Fix: use the log as LoadGen wrote it.
+    Source: LoadGen logging.cc and version_generator.py; no other form in a published log of v1.0 to v6.1.
+    """
+    detail = json_log(run)
+    for key, read in _DATES.items():
+        text = detail.get(key)
+        known = isinstance(text, str) and (text in _UNKNOWN or read(text) is not None)
+        if text is None or known:
+            continue
+        like = "09-30-2025 12:45:38.703" if read is seconds_of else "2025-09-30T12:45:38"
+        yield Problem(
+            f"found {key} {shown(text)}; expected a date such as {like}",
+            path=run.detail_path,
+            line=detail.line(key),
+            found=str(text)[:100],
+            required="a date",
+            evidence=evidence(
+                f"{key} is a date", "certain", {key: str(text)[:100]}, {key: detail.line(key) or 0}
             ),
         )
 

@@ -244,3 +244,21 @@ def _count_shortfalls(
 
 _ROUNDED_UP = 1.02
 """MultiStream and batching fill the last query up: 5,040 answers of 5,000 samples were published."""
+
+
+@rule("C132", WARNING, only={"is_known": True})
+def unjudged_text_has_verdict(test: ComplianceTest, round: Round) -> Problems:
+    """A verification text of a test that the result does not need states a verdict, too.
+
+    Why: what is in the folder is not what a verification wrote, and readers cannot use it.
+    Fix: run the test's verification again, or remove the folder.
+    Source: compliance tests: each verification ends with PASS or FAIL.
+    """
+    if test.is_required and test.result.division in JUDGED:
+        return  # C106 and the others hold the test to its verdict
+    for name, text in sorted(test.verifications.items()):
+        states = text.passes or text.fails or text.checks or text.faults
+        if not states:
+            yield Problem(
+                "found no verdict; expected a line with PASS or FAIL", path=text.path, found=name
+            )

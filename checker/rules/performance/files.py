@@ -198,9 +198,11 @@ def summary_whole(
         )
         return
     if detail is not None and run.mode == "PerformanceOnly":
-        if not summary.titled:
+        if summary.titles != 1:
+            found = quantity(summary.titles, "title") if summary.titles else "no title"
             yield Problem(
-                "found no title; expected the line MLPerf Results Summary, with which LoadGen begins",
+                f"found {found}; expected one line MLPerf Results Summary, with which LoadGen begins",
+                found=summary.titles,
                 path=run.summary_path,
                 required="MLPerf Results Summary",
                 case="lines",

@@ -144,3 +144,17 @@ def test_paths_of_a_finding_are_words(grow: Grow) -> None:
     places = [Path(str(v)).name for k, v in finding.evidence.items() if re.fullmatch(r"log \d", k)]
     assert places == [DETAIL, DETAIL]
     assert "and in 1 other pair of logs of the two systems" in finding.message
+
+
+def test_a_summary_of_another_system_where_detail_logs_hold_no_results(grow: Grow) -> None:
+    """As of v0.5's LoadGen."""
+    kind: dict[str, Any] = {"round": "v0.5", "benchmark": "resnet", "scenarios": ["Offline"]}
+    tree = grow(**kind, text=True)
+    other = good_tree(tree.root.parent, into=tree, system="box2", text=True, **kind)
+    place = other.result("Offline").summary
+    text = place.read_text()
+    place.write_text(re.sub(r"(Mean latency \(ns\) *: )", r"\g<1>1", text))
+    assert _of_family(tree) == []
+    shutil.copyfile(tree.result("Offline").summary, place)
+    (finding,) = _of_family(tree)
+    assert finding.rule == "R302"

@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from checker.parse.reading import File
+from checker.parse.summary import read_summary
 from schemas.report import Finding
 from tests.conftest import Grow
 from tests.trees import _PARAMETERS, _SUMMARY_NAMES, DETAIL, SUMMARY, GoodTree
@@ -99,6 +102,19 @@ def broken(breaks: dict[str, list[Break]]) -> list[Any]:
         for rule, cases in breaks.items()
         for index, case in enumerate(cases)
     ]
+
+
+def in_both_logs(tree: GoodTree, log: Path, key: str, value: Any) -> None:
+    """Change a value in a detail log and, where it is there, in the summary beside it."""
+    tree.set_log(log, key, value)
+    place = log.with_name(SUMMARY)
+    lines = place.read_text().splitlines(keepends=True)
+    stated = read_summary(File(SUMMARY, str(place), place.stat().st_size)).values.get(key)
+    if stated is not None:
+        label, colon, _ = lines[stated[1] - 1].partition(":")
+        shown = int(value) if isinstance(value, bool) else value
+        lines[stated[1] - 1] = f"{label}{colon} {shown}\n"
+        tree.write(place, "".join(lines))
 
 
 def both(

@@ -367,6 +367,10 @@ BREAKS: dict[str, list[Change]] = {
     "R144": [
         Change(_set("Offline", "loadgen_build_date_utc", "2026-01-02T03:04:05.000006"), "Offline/detail", REAL)
     ],
+    "R147": [
+        Change(_set("Offline", "power_end", "2026-01-02 03:04"), "Offline/detail", REAL),
+        Change(_set("Offline", "loadgen_build_date_utc", 20260102, "accuracy"), "Offline/accuracy/detail", REAL),
+    ],
     "R145": [
         Change(_record("Server", "result_query_count", "time_ms", 12.5), "Server/detail", REAL),
     ],
@@ -402,7 +406,7 @@ BREAKS: dict[str, list[Change]] = {
         Change(
             _test_is_performance(("result_min_latency_ns", 12)),
             f"Offline/TEST01/performance/run_1/{DETAIL}",
-        )
+        ),
     ],
     "R303": [
         Change(

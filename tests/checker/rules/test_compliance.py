@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from checker.rules import RULES
-from tests.checker.rules.breaking import Break, broken, run_break
+from tests.checker.rules.breaking import Break, broken, in_both_logs, run_break
 from tests.conftest import Grow
 from tests.trees import ACCURACY, DELETE, DETAIL, SUMMARY, GoodTree
 
@@ -36,7 +36,7 @@ def _test(tree: GoodTree, test: str, scenario: str = "Offline") -> Path:
 
 def _log(test: str, key: str, value: Any, scenario: str = "Offline") -> Callable[[GoodTree], None]:
     def change(tree: GoodTree) -> None:
-        tree.set_log(_test(tree, test, scenario) / RUN, key, value)
+        in_both_logs(tree, _test(tree, test, scenario) / RUN, key, value)
 
     return change
 
@@ -48,6 +48,10 @@ def _text(
         tree.edit_text(_test(tree, test, scenario) / name, old, new)
 
     return change
+
+
+def _no_verdict(tree: GoodTree) -> None:
+    tree.write(_test(tree, "TEST01") / "verify_accuracy.txt", "404 Not Found\n")
 
 
 def _remove(test: str, name: str = "", scenario: str = "Offline") -> Callable[[GoodTree], None]:
@@ -98,7 +102,7 @@ def _copy_main(tree: GoodTree) -> None:
         "result_min_latency_ns",
         "result_query_count",
     ):
-        tree.set_log(_test(tree, "TEST04") / RUN, key, tree.get_log(place.detail, key))
+        in_both_logs(tree, _test(tree, "TEST04") / RUN, key, tree.get_log(place.detail, key))
 
 
 def _add_test(tree: GoodTree) -> None:
@@ -112,7 +116,7 @@ def _without_audit(tree: GoodTree) -> None:
 
 
 def _scenario(tree: GoodTree) -> None:
-    tree.set_log(_test(tree, "TEST01") / RUN, "effective_scenario", "Server")
+    in_both_logs(tree, _test(tree, "TEST01") / RUN, "effective_scenario", "Server")
 
 
 def _repeat(tree: GoodTree) -> None:
@@ -405,6 +409,12 @@ BREAKS: dict[str, list[Break]] = {
         Break(
             _log("TEST01", "result_query_count", 10, "SingleStream"),
             [("C131", f"SingleStream/TEST01/{RUN}")], VISION,
+        ),
+    ],
+    "C132": [
+        Break(
+            _no_verdict,
+            [("C132", "Offline/TEST01/verify_accuracy.txt")], {**VISION, "division": "open"},
         ),
     ],
     "C130": [

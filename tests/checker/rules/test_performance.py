@@ -157,6 +157,11 @@ def _cut_test_summary(tree: GoodTree) -> None:
     tree.write(place, _without_counts(place.read_text()))
 
 
+def _test_summary_twice(tree: GoodTree) -> None:
+    place = tree.result("Offline").compliance("TEST01") / "performance/run_1/mlperf_log_summary.txt"
+    tree.write(place, place.read_text() * 2)
+
+
 def _few_samples_loaded(tree: GoodTree) -> None:
     both(tree, "SingleStream", "effective_performance_sample_count", 8)
     detail = tree.result("SingleStream").detail
@@ -671,6 +676,7 @@ BREAKS: dict[str, list[Break]] = {
         Break(_summary_without("No warnings"), [("P147", "Offline/summary")], PLAIN),
         Break(_summary_without("MLPerf Results"), [("P147", "Offline/summary")], PLAIN),
         Break(_label_twice, [("P147", "Offline/summary")], PLAIN),
+        Break(_test_summary_twice, [("P147", "Offline/TEST01/summary")], EDGE),
         Break(
             _summary_without("90.0th perc", "SingleStream"),
             [("P147", "SingleStream/summary")],
