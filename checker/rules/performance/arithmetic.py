@@ -89,8 +89,10 @@ def metric_arithmetic(run: PerformanceRun, round: Round, detail: DetailLog) -> P
         yield _problem(run, wrong)
 
 
-@rule("P133", ERROR)
-def percentiles_ordered(run: PerformanceRun, round: Round, detail: DetailLog) -> Problems:
+@rule("P133", ERROR, cases={"other": WARNING})
+def percentiles_ordered(
+    run: PerformanceRun | ComplianceRun | RangingRun, round: Round, detail: DetailLog
+) -> Problems:
     """Latency percentiles rise: minimum, 50th, 90th, …, 99.9th, maximum.
 
     Why: percentiles of one set of latencies cannot fall.
@@ -102,7 +104,8 @@ def percentiles_ordered(run: PerformanceRun, round: Round, detail: DetailLog) ->
         if found is not None:
             key, value, below, least = found
             text = f"{key} is {milliseconds(value)}, less than {below} ({milliseconds(least)})"
-            yield at(run, key, text, value, f">= {least}")
+            case = None if isinstance(run, PerformanceRun) else "other"
+            yield at(run, key, text, value, f">= {least}", case=case)
 
 
 @rule("P134", ERROR, only={"detail.format": "mllog"})

@@ -17,6 +17,7 @@ from tests.trees import DELETE, GoodTree, stamp
 EDGE: dict[str, Any] = {"benchmark": "yolo-99", "category": "edge"}
 DEMO: dict[str, Any] = {"round": "demo", "benchmark": "digits", "category": "datacenter"}
 TEXT: dict[str, Any] = {"round": "v0.7", "benchmark": "3d-unet-99", "division": "open"}
+FIRST_TEXT: dict[str, Any] = {**TEXT, "text": True, "division": "closed"}
 PLAIN: dict[str, Any] = {**EDGE, "division": "open"}
 """Without compliance tests, whose own rules would also tell of another number."""
 TOKENS: dict[str, Any] = {"benchmark": "llama2-70b-99", "category": "datacenter"}
@@ -155,6 +156,11 @@ def _ends_early(scenario: str) -> Callable[[GoodTree], None]:
 def _cut_test_summary(tree: GoodTree) -> None:
     place = tree.result("Offline").compliance("TEST01") / "performance/run_1/mlperf_log_summary.txt"
     tree.write(place, _without_counts(place.read_text()))
+
+
+def _test_percentile(tree: GoodTree) -> None:
+    place = tree.result("Offline").compliance("TEST01") / "performance/run_1/mlperf_log_summary.txt"
+    tree.set_summary(place, "95.00 percentile latency (ns)", "-5")
 
 
 def _test_summary_twice(tree: GoodTree) -> None:
@@ -636,7 +642,10 @@ BREAKS: dict[str, list[Break]] = {
             TOKENS,
         ),
     ],
-    "P133": [Break(_disordered, [("P133", "Offline/detail")], EDGE)],
+    "P133": [
+        Break(_disordered, [("P133", "Offline/detail")], EDGE),
+        Break(_test_percentile, [("P133", "Offline/TEST01/detail")], FIRST_TEXT),
+    ],
     "P134": [Break(_valid_all_the_same, [("P134", "Server/detail")], DEMO)],
     "P135": [Break(_error_count, [("P135", "Offline/detail")], EDGE)],
     "P136": [Break(_requested_seed, [("P136", "Offline/detail")], EDGE)],
