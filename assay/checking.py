@@ -125,7 +125,7 @@ def checked(
     with held():
         # Its first call tries the folder with a file, which a signal in the middle would leave there.
         tempfile.gettempdir()
-        from checker.parse.ahead import listed_ahead
+        from checker.ahead import listed_ahead
     trees = options.trees if hasattr(options, "trees") else [options.tree]
     alone = options.jobs == 1 or options.executor != "local"
     with listed_ahead([] if alone else trees) as listing:

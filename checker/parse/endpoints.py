@@ -4,12 +4,11 @@ accuracy_results.json in place of LoadGen's logs."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
-from checker.parse.documents import MAX_DEPTH, MAX_DIGITS, Document, read_json
+from checker.parse.documents import Document, read_json
 from checker.parse.reading import Fault, File, Folder, Unreadable, lines_of, read_text
 
 
@@ -85,57 +84,12 @@ def _dig(value: Any, keys: tuple[str, ...]) -> Any:
 _MAX_YAML = 64 * 1024
 
 
-def _plain_yaml(text: str) -> None:
-    """Raise YAMLError for what no config needs and what would cost time or memory: aliases (how a
-    small file grows without bound), tags, deep nesting (whose time grows with its square)."""
-    import yaml
-
-    # The parser itself is slow on deep nesting: brackets are counted before it sees them.
-    depth = 0
-    for character in text:
-        depth += (character in "[{") - (character in "]}")
-        if depth > MAX_DEPTH:
-            raise yaml.YAMLError(f"found values nested over {MAX_DEPTH} deep")
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        if isinstance(event, yaml.events.AliasEvent):
-            raise yaml.YAMLError("aliases are not accepted")
-        if getattr(event, "tag", None) is not None:
-            raise yaml.YAMLError("tags are not accepted")
-        depth += isinstance(event, yaml.events.CollectionStartEvent)
-        depth -= isinstance(event, yaml.events.CollectionEndEvent)
-        if isinstance(event, yaml.events.ScalarEvent) and len(event.value) > MAX_DIGITS:
-            digits = event.value.lstrip("+-")
-            if digits.replace("_", "").isdigit() and not event.style:
-                raise yaml.YAMLError(
-                    f"found a number of {len(digits):,} digits; expected at most {MAX_DIGITS}"
-                )
-        if depth > MAX_DEPTH:
-            raise yaml.YAMLError(f"found values nested over {MAX_DEPTH} deep")
-
-
-def _twice(node: Any) -> Iterator[tuple[str, str, str]]:
-    """(key, first, last) for every key that a mapping has twice; PyYAML silently takes the last."""
-    pairs = node.value if node is not None and node.id == "mapping" else ()
-    known: dict[str, str] = {}
-    for key, value in pairs:
-        text = value.value if value.id == "scalar" else f"a {value.id}"
-        if key.id == "scalar":
-            if key.value in known:
-                yield key.value, known[key.value], text
-            known[key.value] = text
-        yield from _twice(value)
-    if node is not None and node.id == "sequence":
-        for item in node.value:
-            yield from _twice(item)
-
-
 def read_yaml(file: File) -> Document:
     """Read one YAML file: at most 64 KiB, nested at most 64 deep, no tags, no aliases.
 
     Never raises; problems are in ``faults``.
     """
-    import yaml
+    from checker.parse.plain_yaml import composed
 
     document = Document(file.path)
     try:
@@ -151,12 +105,8 @@ def read_yaml(file: File) -> Document:
     try:
         # A tab at the end of a line is an error in YAML, though nobody sees it.
         clean = "\n".join(line for _, line in lines_of(text))
-        _plain_yaml(clean)
-        loader = yaml.SafeLoader(clean)
-        node = loader.get_single_node()
-        if node is not None:
-            document.duplicates.extend(_twice(node))
-            document.value = loader.construct_document(node)
+        document.value, twice = composed(clean)
+        document.duplicates.extend(twice)
     except Exception as error:  # the library raises of every kind for what it does not expect
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark is not None else None

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from checker.parse import ahead, reading
+from checker import ahead
+from checker.parse import reading
 from checker.parse.reading import Folder, list_tree
 
 pytestmark = pytest.mark.skipif(
