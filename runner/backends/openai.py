@@ -597,7 +597,7 @@ def network_fields(options: Mapping[str, Any], workers: int) -> dict[str, str]:
     return known | {
         "net_software_stack_loadgen": f"{known['net_software_stack_loadgen']}, httptools {version('httptools')}",
         "network_protocol": f"OpenAI-compatible API, server-sent events over HTTP/1.1{tls}",
-        "number_connections": f"{workers} at most",
+        "number_connections": f"{workers} in use at most",
     }
 
 

@@ -10,6 +10,8 @@ callback. Nothing is followed, retried or decompressed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 import os
 import ssl
 import sys
@@ -23,6 +25,12 @@ import httptools
 KEEP_S = 4.0
 """Idle connections are given up before a server does it (uvicorn: 5 s): a request sent on one that
 is just being closed would fail.  A new one adds half a millisecond to a time to first token."""
+FRESH = 0.7
+"""Of `KEEP_S`: so long may a connection wait to be used before another takes its place."""
+FORGET = 0.8
+"""What is left of the most answers in work at the next look; and no more spare connections are made at
+one look than `AT_ONCE`, so that the event loop stays free for what is measured."""
+AT_ONCE = 8
 CAN_WRITE = sys.platform != "win32"  # there a socket is no file
 LONGEST_HEAD = 256 * 2**10
 LONGEST_BODY = 16 * 2**20
@@ -89,7 +97,8 @@ class Server:
         # Any thread takes a connection from these, and whoever took it has it alone.
         self._idle: list[_Connection] = []
         self._open: set[_Connection] = set()
-        self._connecting: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._peak, self._spares = 0.0, 0
         self._clock: asyncio.TimerHandle | None = None
         self._heads: dict[str, bytes] = {}
 
@@ -129,6 +138,7 @@ class Server:
             if connection.idle_s < KEEP_S and connection.begin_here(
                 self._posted(path, body), take, ended
             ):
+                self._note_peak()
                 return True
             connection.abort_soon()
 
@@ -160,11 +170,11 @@ class Server:
             # The one that was used last: its memory is warm, and the others may grow old.
             connection = self._idle.pop()
             if connection.idle_s < KEEP_S and connection.begin(request, take, ended):
+                self._note_peak()
                 return
             connection.abort()
-        task = asyncio.get_running_loop().create_task(self._connect_first(request, take, ended))
-        self._connecting.add(task)  # the loop itself keeps none alive
-        task.add_done_callback(self._connecting.discard)
+        loop = asyncio.get_running_loop()
+        self._keep(loop.create_task(self._connect_first(request, take, ended)))
 
     async def _connect_first(self, request: bytes, take: Take | None, ended: Ended) -> None:
         try:
@@ -206,7 +216,37 @@ class Server:
         """One clock for all connections: those that answer are touched by no timer of their own."""
         for connection in self._open:
             connection.look()
+        self._keep_spare(loop)
         self._clock = loop.call_later(min(1.0, self.timeout / LOOKS), self._look, loop)
+
+    def _keep_spare(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Have fresh connections for as many more answers as a Poisson stream may have at once.
+
+        Else each peak of the load would wait for connections, since those of the last are too old.
+        """
+        with contextlib.suppress(IndexError):  # none is left
+            while (oldest := self._idle.pop(0)).idle_s > FRESH * KEEP_S:
+                oldest.abort()
+            self._idle.insert(0, oldest)
+        self._peak = max(FORGET * self._peak, len(self._open) - len(self._idle))
+        if self._peak > 1:
+            wanted = math.ceil(self._peak + 2 + 2 * math.sqrt(self._peak))
+            for _ in range(min(AT_ONCE, wanted - len(self._open) - self._spares)):
+                self._spares += 1
+                self._keep(loop.create_task(self._add_spare()))
+
+    def _note_peak(self) -> None:
+        self._peak = max(self._peak, len(self._open) - len(self._idle))
+
+    async def _add_spare(self) -> None:
+        # Whoever needs a connection will see what the matter is.
+        with contextlib.suppress(OSError):
+            self._idle.insert(0, await self._connect())
+        self._spares -= 1
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)  # the loop itself keeps none alive
+        task.add_done_callback(self._tasks.discard)
 
     # --- for the connections ---
 

@@ -264,6 +264,25 @@ def test_sent_from_another_thread_on_a_connection_that_is_gone() -> None:
     run(main())
 
 
+def test_a_peak_of_the_load_finds_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While answers are in work, connections that grew old are replaced before anybody needs them."""
+    monkeypatch.setattr("runner.backends.openai_http.KEEP_S", 0.4)
+    monkeypatch.setattr("runner.backends.openai_http.LOOKS", 100)
+
+    async def main() -> None:
+        lines = Lines(None, None, None, None, None, CHUNKED, CHUNKED, CHUNKED, CHUNKED)
+        async with lines.running() as server:
+            for _ in range(5):
+                server.begin_post("/v1/completions", b"{}", [].append, lambda result: None)
+            await asyncio.sleep(1.0)
+            assert lines.connections > 5 + 4
+            more = [Here() for _ in range(3)]
+            assert all([await here.post(server) for here in more])
+            assert [await here.result for here in more] == [Reply(200, b"")] * 3
+
+    run(main())
+
+
 def test_tls_is_left_to_the_event_loop(
     authority: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
