@@ -200,13 +200,20 @@ def _answers(result: Result) -> Iterator[Answers]:
                 continue
 
 
+_HASH = re.compile(r"[0-9a-f]{64}")
+_OF_NOTHING = hashlib.sha256().hexdigest()
+
+
 def _stated(result: Result) -> tuple[str | None, tuple[str, int]]:
-    """The hash in accuracy.txt, and where it is."""
+    """The hash in accuracy.txt, and where it is; None where it is no log's."""
     text = result.accuracy.text if result.accuracy is not None else None
     if text is None or not text.hashes:
         return None, ("", 0)
     value, line = text.hashes[-1]
-    return value.lower(), (text.path, line)
+    value = value.lower()
+    if not _HASH.fullmatch(value) or value == _OF_NOTHING:
+        return None, ("", 0)
+    return value, (text.path, line)
 
 
 _LOG_PATH = re.compile(r"[\w.+@~-]*(?:/+[\w.+@~-]+){2,30}")

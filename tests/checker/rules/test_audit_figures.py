@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import re
 import shutil
@@ -179,6 +180,16 @@ def test_one_change_is_one_finding(rule: str, grow: Grow) -> None:
         assert finding.rule == rule and finding.evidence is not None
         assert f"/{where}" in f"/{finding.path}", finding
         assert finding.results, finding
+
+
+@pytest.mark.parametrize("word", ["TODO", hashlib.sha256().hexdigest()])
+def test_two_runs_without_a_hash_do_not_share_one(word: str, grow: Grow) -> None:
+    tree = grow(**EDGE)
+    _text_of_another_scenario(tree)
+    for scenario in ("Offline", "SingleStream"):
+        text = tree.result(scenario).accuracy_text
+        text.write_text(re.sub(r"hash=\w+", f"hash={word}", text.read_text()))
+    assert tree.check(audit=True, select=("R322",)).findings == []
 
 
 def test_a_verification_text_is_of_its_own_runs(grow: Grow) -> None:
