@@ -32,7 +32,7 @@ KEY = "OPENAI_API_KEY"
 """The only place where an API key is looked for."""
 _PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 _STARTED = re.compile(rb"^process_start_time_seconds(?:\{[^}]*\})? +(\S+)", re.MULTILINE)
-_ERRNO = re.compile(r"\[Errno (\d+)\]")
+_ERRNO = re.compile(r"\[Errno (\d+)\] ")
 _REFUSED = (400, 404, 422)
 
 
@@ -641,6 +641,7 @@ def _line(error: object) -> str:
             error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno)
         )
     text = str(error).strip() or type(error).__name__
-    if numbers := _ERRNO.findall(text):  # "Multiple exceptions", one for each address of a name
-        return ", ".join(dict.fromkeys(os.strerror(int(number)) for number in numbers))
-    return text.splitlines()[0][:300]
+    if text.startswith("Multiple exceptions"):  # one for each address of a name
+        numbers = map(int, _ERRNO.findall(text))
+        return ", ".join(dict.fromkeys(map(os.strerror, numbers)))
+    return _ERRNO.sub("", text).splitlines()[0][:300]

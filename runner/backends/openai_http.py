@@ -239,10 +239,16 @@ class Server:
         self._peak = max(self._peak, len(self._open) - len(self._idle))
 
     async def _add_spare(self) -> None:
-        # Whoever needs a connection will see what the matter is.
-        with contextlib.suppress(OSError):
-            self._idle.insert(0, await self._connect())
-        self._spares -= 1
+        try:
+            connection = await self._connect()
+        except OSError:
+            return  # whoever needs a connection will see what the matter is
+        finally:
+            self._spares -= 1
+        if self._clock is None:  # closed in the meantime
+            connection.abort()
+        else:
+            self._idle.insert(0, connection)
 
     def _keep(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)  # the loop itself keeps none alive
@@ -336,9 +342,7 @@ class _Connection(asyncio.Protocol):
             except BlockingIOError:
                 sent = 0
             except OSError as error:
-                self._loop.call_soon_threadsafe(
-                    self._fail, Broken(f"it cannot be sent to ({error})")
-                )
+                self._loop.call_soon_threadsafe(self._fail, Broken(f"it takes nothing ({error})"))
                 return True
             if sent < len(request):
                 self._loop.call_soon_threadsafe(transport.write, request[sent:])

@@ -264,6 +264,26 @@ def test_sent_from_another_thread_on_a_connection_that_is_gone() -> None:
     run(main())
 
 
+def test_a_connection_that_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It fails that one query, in the event loop like any other failure."""
+
+    def refuse(descriptor: int, data: bytes) -> int:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    async def main() -> None:
+        async with Lines(CHUNKED).running() as server:
+            await server.post("/v1/completions", b"{}", [].append)
+            here = Here()
+            with monkeypatch.context() as patch:
+                patch.setattr("runner.backends.openai_http.os.write", refuse)
+                assert server.post_here("/v1/completions", b"{}", here.taken.append, here.ended)
+            with pytest.raises(Broken, match="it takes nothing"):
+                raise await here.result
+            assert not await Here().post(server)
+
+    run(main())
+
+
 def test_a_peak_of_the_load_finds_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """While answers are in work, connections that grew old are replaced before anybody needs them."""
     monkeypatch.setattr("runner.backends.openai_http.KEEP_S", 0.4)
