@@ -21,8 +21,8 @@ class Listener:
         self.enabled = enabled
 
     def on_event(self, event: Event) -> None:
-        """Show one event."""
-        if not self.enabled:
+        """Show one event; a warning also where no progress is shown."""
+        if not self.enabled and event.phase != "warning":
             return
         where = f"{event.benchmark} {event.scenario} {event.mode}"
         if event.phase == "running":

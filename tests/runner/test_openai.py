@@ -272,6 +272,19 @@ def test_what_a_user_sees_of_a_failure(
         assert not [r for r in assay.check(left, round="demo").results if r.status == "valid"]
 
 
+def test_a_warning_is_seen_without_progress(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from assay.cli import main
+
+    command = ["run", "--benchmark", NAME, "--round", "demo", "--scenario", "SingleStream"]
+    command += ["--min-duration", "1", "--out", str(tmp_path / "tree"), "--no-progress"]
+    with Scripted(models=("other",)) as server:
+        assert main([*command, "--url", server.url]) == 0
+    said = "the servers call their model 'other'; expected a name with scripted for scripted"
+    assert f"scripted SingleStream performance: {said}" in capsys.readouterr().err.splitlines()
+
+
 def test_servers_that_differ() -> None:
     with (
         Scripted() as one,
