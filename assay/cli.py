@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from assay.commands import parser_of
 from assay.signals import stopping
 from assay.status import EXIT_OK, EXIT_USAGE, Usage
-from assay.terminal import drop_output, say, write
+from assay.terminal import drop_output, say, secure, write
 from schemas.machine import MachineFault
 
 _NO_MEMORY = ("failed to map segment", "annot allocate memory")
@@ -24,12 +24,17 @@ _NO_MEMORY = ("failed to map segment", "annot allocate memory")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit status; never raises for what a user or a tree did."""
+    secure()
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments == ["--version"]:
         # Answered before anything else is built: scripts ask for it often.
         import assay
 
-        write(f"assay {assay.__version__}\n")
+        try:
+            write(f"assay {assay.__version__}\n")
+        except OSError:  # closed, or a full device
+            drop_output()
+            return EXIT_USAGE
         return EXIT_OK
     parser = parser_of(arguments[0] if arguments else None)
     try:

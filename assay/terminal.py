@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -10,6 +11,25 @@ from pathlib import Path
 from typing import TextIO
 
 from assay.status import Usage
+
+
+def secure() -> None:
+    """Put nothing in the place of a standard stream that was closed (``>&-``): a file opened later
+    would take its number, and get what libraries write to it."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the least number that is free: this one
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
+
+
+def standard_output() -> TextIO:
+    """The stream itself, for what is laid out as the terminal allows. Raises OSError where it was closed."""
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, "standard output is closed")
+    return sys.stdout
 
 
 def say(text: str) -> None:
@@ -21,19 +41,15 @@ def say(text: str) -> None:
 
 def write(text: str | bytes) -> None:
     """Write to standard output, in its encoding."""
+    out = standard_output()
     if isinstance(text, bytes):
-        sys.stdout.flush()
-        sys.stdout.buffer.write(text)
-        sys.stdout.buffer.flush()
+        out.flush()
+        out.buffer.write(text)
+        out.buffer.flush()
         return
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
-    sys.stdout.flush()
-
-
-def standard_output() -> TextIO:
-    """The stream itself, for what is laid out as the terminal allows."""
-    return sys.stdout
+    encoding = out.encoding or "utf-8"
+    out.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    out.flush()
 
 
 def write_to(
@@ -64,5 +80,7 @@ def _encoded(text: str | bytes) -> bytes:
 
 def drop_output() -> None:
     """What is still in the buffer of standard output must not fail again at exit."""
+    if sys.stdout is None:
+        return
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

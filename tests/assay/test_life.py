@@ -90,6 +90,23 @@ def test_standard_output_on_a_full_device(form: str, grow: Grow) -> None:
     assert (done.returncode, done.stderr) == (2, "assay: No space left on device\n")
 
 
+@pytest.mark.parametrize(
+    ("closed", "status", "told"),
+    [("0", 1, "SUMMARY"), ("1", 2, "assay: standard output is closed\n"), ("2", 1, "SUMMARY")],
+)
+def test_a_closed_standard_stream(closed: str, status: int, told: str, grow: Grow) -> None:
+    tree = grow(**DEMO)
+    tree.set_log(tree.result("Offline").detail, "effective_min_duration_ms", 1)
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}>&-', "sh", *ASSAY, "check", str(tree.root)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == status
+    assert done.stderr == told if closed == "1" else told in done.stdout and not done.stderr
+
+
 def test_an_output_that_does_not_fit_leaves_the_old_one(
     grow: Grow, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
