@@ -242,6 +242,7 @@ def test_whole_or_not_at_all(
             if command.refuses is None or not (out / command.refuses).exists():
                 length = min(length, victim.run())
                 assert seen() == complete, "what was left is a hindrance"
+                assert list(victim.scratch.iterdir()) == [], "the next removes what was left"
 
 
 def test_an_undo_that_was_killed_is_done_by_the_next(grow: Grow, tmp_path: Path) -> None:
