@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from checker import loadgen_keys as keys
 from checker.rules import RULES
 from tests.checker.rules.breaking import Break, broken, in_both_logs, run_break
 from tests.conftest import Grow
@@ -96,12 +97,7 @@ def _many(*changes: Callable[[GoodTree], None]) -> Callable[[GoodTree], None]:
 
 def _copy_main(tree: GoodTree) -> None:
     place = tree.result("Offline")
-    for key in (
-        "result_mean_latency_ns",
-        "result_max_latency_ns",
-        "result_min_latency_ns",
-        "result_query_count",
-    ):
+    for key in ("result_mean_latency_ns", *keys.LATENCY.rising, "result_query_count"):
         in_both_logs(tree, _test(tree, "TEST04") / RUN, key, tree.get_log(place.detail, key))
 
 
