@@ -90,6 +90,7 @@ EXCEPTIONS: tuple[tuple[str, set[str], str], ...] = (
      "a score and a hash have no second source once the log is shortened"),
     (r"/config\.yaml$", {*_VALUES}, "not every setting is in a log"),
     (r"/verify_\w+\.txt$", {*_VALUES, *OTHERS}, "counts over logs that are shortened"),
+    (r"/mlperf_log_accuracy\.json$", {*_VALUES}, "an answer has no second source"),
     (r"/mlperf_log_accuracy\.json$", {"excerpt"}, "published logs are shortened in the middle"),
     (r"/mlperf\.conf$", _NOT_THERE, "LoadGen has its own"),
     (r"/accuracy\.txt$", {*_CUT, "other output"}, "what is left may be a whole text"),
@@ -145,9 +146,9 @@ def damage_trees(count: int, *, seed: int, seconds: float, real: bool = True) ->
                 break
             chance = random.Random(seed * 1_000_003 + number)
             tree = chance.choice(trees)
-            start = time.monotonic()
+            start = time.process_time()  # the machine may be held up meanwhile
             done = tree.damage(chance)
-            took = time.monotonic() - start
+            took = time.process_time() - start
             if done is None:
                 continue
             tried.counts[done.kind] += 1
@@ -218,6 +219,8 @@ class _Tree:
             path = place.relative_to(below).as_posix() if real.startswith(below) else ""
             if path.startswith(self.unread):
                 continue
+            if place.name == "user.conf" and place.with_name("config.yaml").exists():
+                continue  # an endpoints result needs none
             if path and not place.is_symlink() and place.stat().st_size:
                 self.by_name[_like(place)].append(place)
 

@@ -359,11 +359,7 @@ BREAKS: dict[str, list[Break]] = {
             [("C123", "Offline/TEST01/verify_accuracy.txt")], VISION,
         ),
     ],
-    "C124": [
-        Break(
-            _copy_main, [("C124", f"Offline/TEST04/{RUN}"), ("P133", f"Offline/TEST04/{RUN}")], VISION
-        )
-    ],
+    "C124": [Break(_copy_main, [("C124", f"Offline/TEST04/{RUN}")], VISION)],
     "C125": [
         Break(
             _other_answers,
