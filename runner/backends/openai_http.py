@@ -28,9 +28,9 @@ is just being closed would fail.  A new one adds half a millisecond to a time to
 FRESH = 0.7
 """Of `KEEP_S`: so long may a connection wait to be used before another takes its place."""
 FORGET = 0.8
-"""What is left of the most answers in work at the next look; and no more spare connections are made at
-one look than `AT_ONCE`, so that the event loop stays free for what is measured."""
-AT_ONCE = 8
+"""What is left of the most answers in work at the next look."""
+PAUSE_S = 0.02
+"""Between two spare connections: making one takes the event loop a third of a millisecond."""
 CAN_WRITE = sys.platform != "win32"  # there a socket is no file
 LONGEST_HEAD = 256 * 2**10
 LONGEST_BODY = 16 * 2**20
@@ -94,11 +94,12 @@ class Server:
             f"{name}: {value}\r\n" for name, value in headers.items()
         )
         self._connect_timeout, self.timeout = connect_timeout, timeout
-        # Any thread takes a connection from these, and whoever took it has it alone.
+        # In the order of their last use.  Any thread takes one, and whoever took it has it alone.
         self._idle: list[_Connection] = []
         self._open: set[_Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._peak, self._spares = 0.0, 0
+        self._peak = 0.0
+        self._renewing: asyncio.Task[None] | None = None
         self._clock: asyncio.TimerHandle | None = None
         self._heads: dict[str, bytes] = {}
 
@@ -224,31 +225,39 @@ class Server:
 
         Else each peak of the load would wait for connections, since those of the last are too old.
         """
-        with contextlib.suppress(IndexError):  # none is left
-            while (oldest := self._idle.pop(0)).idle_s > FRESH * KEEP_S:
-                oldest.abort()
-            self._idle.insert(0, oldest)
         self._peak = max(FORGET * self._peak, len(self._open) - len(self._idle))
-        if self._peak > 1:
-            wanted = math.ceil(self._peak + 2 + 2 * math.sqrt(self._peak))
-            for _ in range(min(AT_ONCE, wanted - len(self._open) - self._spares)):
-                self._spares += 1
-                self._keep(loop.create_task(self._add_spare()))
+        if self._renewing is None or self._renewing.done():
+            self._renewing = loop.create_task(self._renew())
+
+    async def _renew(self) -> None:
+        """One after the other, with pauses: the event loop stays free for what is measured."""
+        with contextlib.suppress(OSError):  # whoever needs a connection will see what the matter is
+            while self._drop_oldest() or len(self._open) < self._wanted():
+                if len(self._open) < self._wanted():
+                    connection = await self._connect()
+                    if self._clock is None:  # closed in the meantime
+                        connection.abort()
+                        return
+                    self._idle.append(connection)
+                await asyncio.sleep(PAUSE_S)
+
+    def _wanted(self) -> float:
+        return self._peak + 2 + 2 * math.sqrt(self._peak) if self._peak > 1 else 0.0
+
+    def _drop_oldest(self) -> bool:
+        """Whether there was one that is soon too old."""
+        try:
+            oldest = self._idle.pop(0)
+        except IndexError:
+            return False
+        if oldest.idle_s < FRESH * KEEP_S:
+            self._idle.insert(0, oldest)
+            return False
+        oldest.abort()
+        return True
 
     def _note_peak(self) -> None:
         self._peak = max(self._peak, len(self._open) - len(self._idle))
-
-    async def _add_spare(self) -> None:
-        try:
-            connection = await self._connect()
-        except OSError:
-            return  # whoever needs a connection will see what the matter is
-        finally:
-            self._spares -= 1
-        if self._clock is None:  # closed in the meantime
-            connection.abort()
-        else:
-            self._idle.insert(0, connection)
 
     def _keep(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)  # the loop itself keeps none alive

@@ -286,7 +286,7 @@ def test_a_connection_that_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_peak_of_the_load_finds_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """While answers are in work, connections that grew old are replaced before anybody needs them."""
-    monkeypatch.setattr("runner.backends.openai_http.KEEP_S", 0.4)
+    monkeypatch.setattr("runner.backends.openai_http.KEEP_S", 1.0)
     monkeypatch.setattr("runner.backends.openai_http.LOOKS", 100)
 
     async def main() -> None:
@@ -294,7 +294,7 @@ def test_a_peak_of_the_load_finds_connections(monkeypatch: pytest.MonkeyPatch) -
         async with lines.running() as server:
             for _ in range(5):
                 server.begin_post("/v1/completions", b"{}", [].append, lambda result: None)
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(1.6)
             assert lines.connections > 5 + 4
             more = [Here() for _ in range(3)]
             assert all([await here.post(server) for here in more])
