@@ -13,10 +13,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from checker.accuracy import log as accuracy_log
-from checker.parse import accuracy_txt, detail, detail_file, power, reading, summary, verify
+from checker.parse import (
+    accuracy_txt,
+    detail,
+    detail_file,
+    detail_text,
+    power,
+    reading,
+    summary,
+    verify,
+)
 from checker.parse.reading import File
 from schemas.load import load_round, round_names
-from tests.checker.parse.test_fuzz import _DETAIL, PARSERS, _parse, mutated
+from tests.checker.parse.test_fuzz import _DETAIL, _TEXT, PARSERS, _parse, mutated
 
 _SET = b":::MLLOG " + detail_file._SET_HEAD
 _LONG_SET = b"[" + b", ".join(b"%d" % n for n in range(40)) + b"]"
@@ -137,6 +146,21 @@ def test_damaged_detail_logs(content: bytes) -> None:
 def test_damaged_sets(one: bytes, two: bytes) -> None:
     lines = [*_LINES[:5], _SET + one + _REST, *_LINES[5:9], _SET + two + _REST, *_LINES[9:]]
     _same_detail(b"\n".join(lines) + b"\n")
+
+
+@settings(max_examples=EXAMPLES)
+@given(mutated(_TEXT))
+@example(_TEXT)
+@example(_TEXT.replace(b"[0,", b"[0 "))
+@example(_TEXT.replace(b"[0,", b"[0,,"))
+@example(_TEXT.replace(b"[0,", b"[0, "))
+def test_damaged_sets_of_text_logs(content: bytes) -> None:
+    with _replaced(detail_text, "LONG", 16):
+        log = _parse(detail_file.read_detail, content)
+        if content == _TEXT:
+            assert log.entries["loaded_qsl_set"][0].decoded is detail.UNSET
+        quick = repr(_told(log))
+    assert quick == repr(_told(_parse(detail_file.read_detail, content)))
 
 
 _RECORD = b'{ "seq_id" : %d, "qsl_idx" : %d, "data" : "%s" },\n'
