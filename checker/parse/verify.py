@@ -16,6 +16,10 @@ _CHECK = re.compile(
     r"^\s*(?P<name>[A-Za-z][\w \-]{0,60}?)(?: check)? pass: *(?P<state>True|False|Skipped)",
     re.IGNORECASE,
 )
+_STATED = re.compile(
+    r"\b((?:reference|test|TEST04-[AB])\s+score|num_\w+)[ \t]*=[ \t]*(\S*)", re.IGNORECASE
+)
+_PLAIN = re.compile(_NUMBER)
 _PASS = "TEST PASS"
 _FAIL = "TEST FAIL"
 _MAX_VALUES = 500
@@ -81,6 +85,8 @@ def _line(result: Verification, number: int, line: str) -> None:
         result.fails.append(number)
     # Most lines hold nothing of interest: a word is found much faster than an expression.
     folded = line.casefold()
+    if "score" in folded or "num_" in line:
+        _odd_values(result, number, line)
     for which, value in _SCORE.findall(line) if "score" in folded else ():
         result.scores[which.lower()] = float(value)
         result.score_lines[which.lower()] = number
@@ -95,3 +101,21 @@ def _line(result: Verification, number: int, line: str) -> None:
     if stated and len(result.values) < _MAX_VALUES:
         result.values[stated[1].lower()] = float(stated[2])
         result.value_lines[stated[1].lower()] = number
+
+
+def _odd_values(result: Verification, number: int, line: str) -> None:
+    """A score or a count that is there and is no number is a fault, once for a text."""
+    for name, value in _STATED.findall(line):
+        if not _PLAIN.fullmatch(value.rstrip(",;")) and not any(
+            fault.kind == "unusable" for fault in result.faults
+        ):
+            shown = " ".join(value.split())[:60]
+            result.faults.append(
+                Fault(
+                    path=result.path,
+                    kind="unusable",
+                    message=f"found {shown or 'nothing'} for {name}; expected a number",
+                    line=number,
+                    fix="save what the test's verification script writes",
+                )
+            )

@@ -35,8 +35,26 @@ def _damaged_answer(tree: GoodTree) -> None:
     tree.write(place, f"{text[:at]}zz{text[at + 2 :]}")
 
 
+def _in_verification(name: str, old: str, new: str) -> Callable[[GoodTree], None]:
+    def change(tree: GoodTree) -> None:
+        place = tree.result("Offline").compliance("TEST01") / name
+        text = place.read_text()
+        assert old in text
+        tree.write(place, text.replace(old, new, 1))
+
+    return change
+
+
 BREAKS: dict[str, list[Break]] = {
     "X002": [
+        Break(
+            _in_verification("verify_performance.txt", "score = ", "score = 0x"),
+            [("X002", "Offline/TEST01/verify_performance.txt"), ("C122", "Offline/TEST01/verify_performance.txt")], CLOSED,
+        ),
+        Break(
+            _in_verification("verify_accuracy.txt", "num_acc_log_entries = ", "num_acc_log_entries = 1,"),
+            [("X002", "Offline/TEST01/verify_accuracy.txt"), ("C123", "Offline/TEST01/verify_accuracy.txt")], CLOSED,
+        ),
         Break(_cut, [("X002", "Offline/detail")], PLAIN),
         Break(
             _write(lambda tree: tree.result("Offline").accuracy_text, b""),
