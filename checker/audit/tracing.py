@@ -200,7 +200,7 @@ def _answers(result: Result) -> Iterator[Answers]:
                 continue
 
 
-_HASH = re.compile(r"[0-9a-f]{64}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _OF_NOTHING = hashlib.sha256().hexdigest()
 
 
@@ -211,7 +211,7 @@ def _stated(result: Result) -> tuple[str | None, tuple[str, int]]:
         return None, ("", 0)
     value, line = text.hashes[-1]
     value = value.lower()
-    if not _HASH.fullmatch(value) or value == _OF_NOTHING:
+    if not _SHA256.fullmatch(value) or value == _OF_NOTHING:
         return None, ("", 0)
     return value, (text.path, line)
 
