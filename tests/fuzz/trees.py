@@ -221,6 +221,8 @@ class _Tree:
                 continue
             if place.name == "user.conf" and place.with_name("config.yaml").exists():
                 continue  # an endpoints result needs none
+            if "/compliance/" in path and "/TEST" not in path:
+                continue  # read to detect the round, not judged
             if path and not place.is_symlink() and place.stat().st_size:
                 self.by_name[_like(place)].append(place)
 
