@@ -54,6 +54,8 @@ def plain(value: Any, depth: int = 0) -> Any:
         return {str(k): plain(v, depth) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [plain(v, depth) for v in value]
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     return repr(value)
 
 

@@ -369,6 +369,7 @@ BREAKS: dict[str, list[Change]] = {
     ],
     "R147": [
         Change(_set("Offline", "power_end", "2026-01-02 03:04"), "Offline/detail", REAL),
+        Change(_set("Offline", "loadgen_git_commit_date", "2026-01-02T03:04:05,5"), "Offline/detail", REAL),
         Change(_set("Offline", "loadgen_build_date_utc", 20260102, "accuracy"), "Offline/accuracy/detail", REAL),
     ],
     "R145": [
