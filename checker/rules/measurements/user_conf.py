@@ -298,7 +298,8 @@ def user_conf_concerns_run(
         return
     own = result.benchmark.conf_model if result.benchmark is not None else None
     models = {"*", own, f"{own}-interactive", result.directory}
-    known = result.benchmark is not None
+    # A model that is mapped to a benchmark may have run under a name of its own.
+    known = result.directory == result.name
     if any(
         (_concerns(s, result) or s.scenario == run.scenario) and (s.model in models or not known)
         for s in conf.settings
