@@ -53,13 +53,15 @@ class Ahead:
 
     def close(self) -> None:
         """End the other process, whether it is done or not."""
-        if self._pipe is None:
-            return
-        os.close(self._pipe)
-        self._pipe = None
-        with contextlib.suppress(OSError):
-            os.kill(self._process, signal.SIGKILL)
-            os.waitpid(self._process, 0)
+        # Forgotten before it is closed: a signal in between leads here again.
+        pipe, self._pipe = self._pipe, None
+        if pipe is not None:
+            os.close(pipe)
+        process, self._process = self._process, 0
+        if process:
+            with contextlib.suppress(OSError):
+                os.kill(process, signal.SIGKILL)
+                os.waitpid(process, 0)
 
     def _receive(self) -> None:
         if self._pipe is None:

@@ -128,6 +128,19 @@ def test_nothing_is_left_of_a_check_that_is_stopped(
     assert time.monotonic() - before < 30
 
 
+def test_a_signal_while_the_pipe_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree, close = _tree(tmp_path / "tree"), os.close
+
+    def stopped(number: int) -> None:
+        close(number)
+        monkeypatch.setattr(os, "close", close)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), ahead.listed_ahead([str(tree)]) as listing:
+        monkeypatch.setattr(os, "close", stopped)
+        listing(tree)
+
+
 @pytest.mark.parametrize("what", ["pipe", "fork"])
 def test_where_no_process_can_be_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
