@@ -24,43 +24,48 @@ def locked(out: Path) -> Iterator[None]:
         OutputError: another run holds it, or the file cannot be made.
     """
     path = out.with_name(out.name + ".lock")
-    # A signal waits until the file has an owner who removes it.
+    own: list[int] = []
+    # A signal waits until the file has an owner who removes it. Where another thread gets it, it
+    # does not wait, and whoever has the file then removes it.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = _taken(path)
+            _take(path, own)
         except OSError as error:
             raise OutputError(
                 f"{out}: cannot be written ({error.strerror or error}); choose a folder whose parent is "
                 "writable."
             ) from error
-        try:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            yield
-        finally:
-            try:
-                _release(path, descriptor)
-            except KeyboardInterrupt:
-                _release(path, descriptor)
-                raise
-    finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        yield
+    finally:
+        try:
+            _release(path, own)
+        except KeyboardInterrupt:
+            _release(path, own)
+            raise
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _release(path: Path, descriptor: int) -> None:
+def _release(path: Path, own: list[int]) -> None:
+    if not own:
+        return
     # Removed while it is held: who waits for this file finds that it is gone, and makes another.
     with contextlib.suppress(OSError):
-        path.unlink()
+        if os.path.samestat(os.fstat(own[0]), path.stat()):
+            path.unlink()
     with contextlib.suppress(OSError):
-        os.close(descriptor)
+        os.close(own.pop())
 
 
-def _taken(path: Path) -> int:
+def _take(path: Path, own: list[int]) -> None:
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            own.append(descriptor)
         except BlockingIOError:
             holder = os.read(descriptor, 200).decode("utf-8", "replace").strip()
             os.close(descriptor)
@@ -71,10 +76,16 @@ def _taken(path: Path) -> int:
         except OSError:
             os.close(descriptor)
             raise
+        except KeyboardInterrupt:
+            # Not another run's file: this one is not removed while somebody holds it.
+            with contextlib.suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                own[:] = [descriptor]
+            raise
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), path.stat()):
                 since = time.strftime("%Y-%m-%d %H:%M:%S")
                 os.ftruncate(descriptor, 0)
                 os.write(descriptor, f"process {os.getpid()}, since {since}\n".encode())
-                return descriptor
-        os.close(descriptor)  # it was removed by the run that held it
+                return
+        os.close(own.pop())  # it was removed by the run that held it

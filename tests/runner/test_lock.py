@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import multiprocessing
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +39,26 @@ def test_another_run_is_refused_until_the_first_has_ended(tmp_path: Path) -> Non
         with locked(tmp_path / "other"):
             pass
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["flock", "ftruncate"])
+def test_a_signal_while_the_file_is_taken_leaves_none(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = fcntl if name == "flock" else os
+    real = getattr(module, name)
+
+    def stopped(*arguments: int) -> None:
+        monkeypatch.setattr(module, name, real)
+        real(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, name, stopped)
+    with pytest.raises(KeyboardInterrupt), locked(tmp_path / "tree"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+    with locked(tmp_path / "tree"):
+        pass
 
 
 def _many(out: Path, taken: str, turns: int) -> None:
