@@ -298,10 +298,10 @@ def detail_log_whole(
     run: PerformanceRun | AccuracyRun | ComplianceRun | RangingRun,
     round: Round,
     detail: DetailLog,
-    mode: str,
+    mode: str | None = None,
 ) -> Problems:
-    """The detail log is complete and of one run: it holds the end of the measured phase and, of a
-    performance run, its last results; every setting and result once.
+    """The detail log is complete and of one run: it holds its scenario and mode, the end of the
+    measured phase and, of a performance run, its last results; every setting and result once.
 
     Why: a log that ends earlier is truncated, and LoadGen's errors may be what is missing. Of a value
         that is there twice, nobody knows which one is the run's.
@@ -309,6 +309,16 @@ def detail_log_whole(
     Source: LoadGen loadgen.cc and results.cc: power_begin and power_end of every run, then percentiles
         up to the 99.9th; num_errors from 5.0.21 on.
     """
+    unset = [key for key in (keys.SCENARIO, keys.TEST_MODE) if key not in detail]
+    if unset and isinstance(
+        run, ComplianceRun | RangingRun
+    ):  # P110 and A113 name those of the others
+        yield Problem(
+            f"found no {listed(unset)}; expected all settings of the run",
+            path=run.detail_path,
+            required=unset,
+            damage=True,
+        )
     wanted = [keys.POWER_BEGIN, keys.POWER_END]
     if mode == "PerformanceOnly" and detail.format != "text":
         if _counts_errors(run.loadgen_version):

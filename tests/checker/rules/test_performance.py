@@ -339,6 +339,12 @@ def _summary(label: str, text: Any, scenario: str = "Offline") -> Callable[[Good
     return change
 
 
+def _test_without_mode(tree: GoodTree) -> None:
+    log = tree.result("Offline").compliance("TEST01") / "performance/run_1/mlperf_log_detail.txt"
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join(line for line in lines if '"effective_test_mode"' not in line))
+
+
 def _seed_beside(tree: GoodTree) -> None:
     """The summary's seed differs in its last digit."""
     path = tree.result("Offline").summary
@@ -707,6 +713,7 @@ BREAKS: dict[str, list[Break]] = {
         Break(_logged_twice("accuracy_detail"), [("P165", "Offline/accuracy/detail")], PLAIN),
         Break(_logged_twice("detail"), [("P165", "Offline/detail")], PLAIN),
         Break(_ends_early("Offline"), [("P165", "Offline/accuracy/detail")], PLAIN),
+        Break(_test_without_mode, [("P165", "Offline/TEST01/detail")], EDGE),
     ],
     "P144": [
         Break(
