@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from assay.commands import parser_of
-from assay.signals import stopping
+from assay.signals import leave, stopping
 from assay.status import EXIT_OK, EXIT_USAGE, Usage
 from assay.terminal import drop_output, say, secure, write
 from schemas.machine import MachineFault
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Stopped, and the runner's Interrupted, carry the signal's number.
         number = getattr(stop, "number", signal.SIGINT)
         say(f"assay: stopped by {signal.Signals(number).name}")
-        return 128 + number
+        return leave(128 + number)
     except MemoryError:
         say("assay: not enough memory; try --jobs 1")
         return EXIT_USAGE

@@ -98,5 +98,16 @@ def _importing(frame: FrameType | None) -> bool:
     return False
 
 
+def leave(status: int) -> int:
+    """The exit status after a signal. Where the signal left a lock of a pool of workers taken, the
+    pool's thread waits for it for ever, and the interpreter for the thread: then this ends at once."""
+    if any(type(thread).__name__ == _POOL for thread in threading.enumerate()):
+        os._exit(status)
+    return status
+
+
+_POOL = "_ExecutorManagerThread"
+
+
 def _end(number: int) -> NoReturn:
     os._exit(128 + number)

@@ -75,6 +75,30 @@ def test_what_nohup_ignores_stays_ignored(grow: Grow) -> None:
     assert process.returncode == 0 and "2 results" in out
 
 
+def test_a_pool_that_a_signal_left_waiting_does_not_keep_the_command() -> None:
+    code = """
+import sys, threading
+from assay import cli, signals
+class _ExecutorManagerThread(threading.Thread):
+    def run(self):
+        threading.Event().wait()
+def stopped(options):
+    _ExecutorManagerThread().start()
+    raise signals.Stopped(15)
+import assay.commands.check as check
+check.run = stopped
+sys.exit(cli.main(["check", "."]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (143, "assay: stopped by SIGTERM\n")
+
+
 @pytest.mark.parametrize("form", ["terminal", "json", "html", "github"])
 def test_standard_output_on_a_full_device(form: str, grow: Grow) -> None:
     tree = grow(**DEMO)
