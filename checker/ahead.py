@@ -1,7 +1,7 @@
 """A tree is listed by a process of its own while this one still imports its rules.
 
-The two take about as long. Where there is no second core, and where anything at all fails, nothing
-is known ahead, and the tree is listed when its turn comes.
+The two take about as long. On a single core, or if anything fails, the tree is listed when its turn
+comes.
 """
 
 from __future__ import annotations

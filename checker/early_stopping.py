@@ -12,7 +12,6 @@ Source: inference_rules.adoc, "Early stopping criterion"; LoadGen's early_stoppi
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 from functools import lru_cache
@@ -194,7 +193,7 @@ _PROCESSED = re.compile(r"Processed (\d+) queries")
 _MORE = re.compile(r"Would need to run at least (\d+) more queries")
 
 
-@functools.lru_cache(maxsize=8)  # several rules ask of one run
+@lru_cache(maxsize=8)  # several rules ask of one run
 def parse(text: str) -> EarlyStoppingText:
     """Read an ``early_stopping_result`` (or …_ttft_result, …_tpot_result) text.
 

@@ -15,7 +15,15 @@ from typing import BinaryIO
 import msgspec
 
 from checker.accuracy.log import GAP
-from checker.parse.reading import Fault, File, Unreadable, open_file, read_bytes, sha256_of
+from checker.parse.reading import (
+    Fault,
+    File,
+    Unreadable,
+    open_file,
+    read_bytes,
+    read_first,
+    sha256_of,
+)
 from checker.rule import NotJudged
 
 # The comma after the index keeps out a number that a truncated log cuts short.
@@ -65,13 +73,7 @@ _BEGINNING = 1000
 
 def digest_of_beginning(file: File) -> str:
     """SHA-256 of the first 1,000 bytes of a log. Raises Unreadable."""
-    with open(open_file(file), "rb", buffering=0) as stream:
-        try:
-            return hashlib.sha256(stream.read(_BEGINNING)).hexdigest()
-        except OSError as error:
-            raise Unreadable(
-                Fault(file.path, "unreadable", f"the file cannot be read: {error.strerror}")
-            ) from error
+    return hashlib.sha256(read_first(file, _BEGINNING)).hexdigest()
 
 
 _COMPARED = 8

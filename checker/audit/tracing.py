@@ -205,7 +205,7 @@ _OF_NOTHING = hashlib.sha256().hexdigest()
 
 
 def _stated(result: Result) -> tuple[str | None, tuple[str, int]]:
-    """The hash in accuracy.txt, and where it is; None where it is no log's."""
+    """The hash in accuracy.txt, and where it is; None where it cannot be a log's."""
     text = result.accuracy.text if result.accuracy is not None else None
     if text is None or not text.hashes:
         return None, ("", 0)

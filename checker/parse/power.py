@@ -236,8 +236,10 @@ def _line_of(layout: _Layout) -> re.Pattern[str]:
 def _columns_at_once(log: SampleLog, lines: list[str]) -> bool:
     """Read a file whose lines all have one layout and usual values, column by column, in half of the
     time; False, and nothing read, where one has not."""
-    while lines and not lines[-1]:
-        lines.pop()
+    end = len(lines)
+    while end and not lines[end - 1]:
+        end -= 1
+    lines = lines[:end]
     layout = _layout(lines[0].split(",")) if lines else None
     if layout is None or layout.time is None or not layout.columns:
         return False
@@ -262,7 +264,8 @@ def _columns_at_once(log: SampleLog, lines: list[str]) -> bool:
 def _groups(layout: _Layout) -> Iterator[tuple[int, int]]:
     """The groups of `_line_of`: the field's position, and which of its groups."""
     if layout.time is not None:
-        yield from ((layout.time, 0), (layout.time, 1))
+        yield layout.time, 0
+        yield layout.time, 1
     if layout.mark is not None:
         yield layout.mark, 0
     yield from {(place, 0) for _, _, place in layout.columns}
@@ -281,7 +284,9 @@ def read_samples(file: File) -> SampleLog:
         lines = sound_lines(file)
         if lines is not None and _columns_at_once(log, lines):
             return _even(log)
-        for number, line in text_lines(file, log.faults):
+        # What was read is not read again.
+        numbered = text_lines(file, log.faults) if lines is None else enumerate(lines, 1)
+        for number, line in numbered:
             if number > _MAX_SAMPLES:
                 break
             if not line:

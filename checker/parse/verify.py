@@ -104,7 +104,7 @@ def _line(result: Verification, number: int, line: str) -> None:
 
 
 def _odd_values(result: Verification, number: int, line: str) -> None:
-    """A score or a count that is there and is no number is a fault, once for a text."""
+    """A score or a count that is present but not a number is a fault, once for a text."""
     for name, value in _STATED.findall(line):
         if not _PLAIN.fullmatch(value.rstrip(",;")) and not any(
             fault.kind == "unusable" for fault in result.faults

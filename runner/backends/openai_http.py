@@ -31,7 +31,7 @@ FORGET = 0.8
 """What is left of the most answers in work at the next look."""
 PAUSE_S = 0.02
 """Between two spare connections: making one takes the event loop a third of a millisecond."""
-CAN_WRITE = sys.platform != "win32"  # there a socket is no file
+CAN_WRITE = sys.platform != "win32"  # where a socket is not a file
 LONGEST_HEAD = 256 * 2**10
 LONGEST_BODY = 16 * 2**20
 """Bytes of a response that is not streamed."""

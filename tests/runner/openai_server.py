@@ -48,7 +48,7 @@ class Script:
     Times are kept to within 0.1 ms where the machine has a processor free: deadlines are absolute, and the
     loop is awake before each (see `_Awake`).  A request is there when the kernel has it (see `_Stamped`),
     not when this process woke.  `many`: more than 1,000 connections, which select() cannot have.
-    GET /stamps says when each answer was asked for, and its first and last tokens were sent, in
+    GET /stamps says when each answer was requested, and its first and last tokens were sent, in
     seconds, and how many it has.
     """
 

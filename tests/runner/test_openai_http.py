@@ -191,7 +191,7 @@ def test_tls_asked_of_a_server_without() -> None:
 
 
 def test_plain_http_sent_to_a_server_with_tls(authority: Any) -> None:
-    """Whether it sends its alert or just closes, it is no answer."""
+    """Whether it sends its alert or just closes, it does not answer."""
     with pytest.raises(
         Broken, match=r"found TLS; expected plain HTTP|closed it before it answered"
     ):

@@ -277,7 +277,7 @@ def dates_readable(run: LoggedRun, round: Round) -> Problems:
 
     An empty date, and NA of a LoadGen that was not built in a checkout, are as LoadGen writes them.
 
-    Why: what a log states of its time cannot be compared with anything where it is no date.
+    Why: what a log states of its time cannot be compared with anything unless it is a date.
     Fix: use the log as LoadGen wrote it.
     Source: LoadGen logging.cc and version_generator.py; no other form in a published log of v1.0 to v6.1.
     """

@@ -40,9 +40,9 @@ def summary_agrees(
     Source: LoadGen's log_summary and log_detail; the summary rounds to two decimals.
     """
     decisive: set[str] = set()
-    # Published accuracy folders have the summary of the performance run.
-    case = "other" if isinstance(run, PerformanceRun) else "of another run"
+    case = "of another run"  # published accuracy folders have the summary of the performance run
     if isinstance(run, PerformanceRun):
+        case = "other"
         metric = metrics.metric_of(run.result)
         decisive = {keys.VALIDITY, metric.name if metric is not None else keys.VALIDITY}
     others = []
