@@ -145,30 +145,50 @@ def _nameless(path: Path, synced: bool = True) -> Iterator[tuple[BinaryIO, Calla
 
     Where the system can, it has no name until then: a killed process leaves nothing behind.
     """
-    handle, part = _beside(path)
-    made = [part] if part is not None else []
-    with naming(path), os.fdopen(handle, "wb") as stream:
+    part = _part(path)
+    part_name = str(part)
+    linked: list[Path] = []
+    try:
+        handle, has_name = _beside(path, part)
+        with naming(path), os.fdopen(handle, "wb") as stream:
 
-        def named(place: Path) -> Path:
-            stream.flush()
-            if synced:
-                os.fsync(stream.fileno())
-            if not made:
+            def named(place: Path) -> Path:
+                stream.flush()
+                if synced:
+                    os.fsync(stream.fileno())
+                if has_name:
+                    return part
+                linked.append(place)  # before it is: a signal may come right after
                 own = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY)
                 try:
                     os.link(str(stream.fileno()), place, src_dir_fd=own, follow_symlinks=True)
                 finally:
                     os.close(own)
-                made.append(place)
-            return made[0]
+                return place
 
+            try:
+                yield stream, named
+            except BaseException:
+                try:
+                    _remove(linked, os.fstat(stream.fileno()))
+                except KeyboardInterrupt:  # a signal while another error is answered
+                    _remove(linked, os.fstat(stream.fileno()))
+                    raise
+                raise
+    except BaseException:
         try:
-            yield stream, named
-        except BaseException:
-            for place in made:
-                with contextlib.suppress(OSError):
-                    place.unlink()
-            raise
+            os.unlink(part_name)  # noqa: PTH108 - a Path runs code of its own, in which a signal may come
+        except OSError:
+            pass
+        raise
+
+
+def _remove(linked: list[Path], own: os.stat_result) -> None:
+    """What was linked to the file; not another's, because of which the link failed."""
+    for place in linked:
+        with contextlib.suppress(OSError):
+            if os.path.samestat(place.lstat(), own):
+                place.unlink()
 
 
 @contextmanager
@@ -186,11 +206,11 @@ def _part(path: Path) -> Path:
     return path.with_name(f".{path.name[:100]}.{os.urandom(6).hex()}.part")
 
 
-def _beside(path: Path) -> tuple[int, Path | None]:
-    """A new file in the same folder: without a name where the system can, else with one."""
+def _beside(path: Path, part: Path) -> tuple[int, bool]:
+    """A new file in the same folder, and whether it has a name: ``part``, where the system cannot
+    make one without."""
     if hasattr(os, "O_TMPFILE") and Path("/proc/self/fd").is_dir():
         with contextlib.suppress(OSError):
-            return os.open(path.parent, os.O_TMPFILE | os.O_WRONLY, _DEFAULT_MODE), None
-    part = _part(path)
+            return os.open(path.parent, os.O_TMPFILE | os.O_WRONLY, _DEFAULT_MODE), False
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    return os.open(part, flags | getattr(os, "O_NOFOLLOW", 0), _DEFAULT_MODE), part
+    return os.open(part, flags | getattr(os, "O_NOFOLLOW", 0), _DEFAULT_MODE), True

@@ -16,6 +16,7 @@ import pytest
 from schemas import scratch
 from schemas.machine import MachineFault
 from schemas.scratch import scratch_folder
+from tests.interrupted import interruptions
 
 ROOT = Path(__file__).parents[2]
 
@@ -101,3 +102,12 @@ def test_no_room(folder: Path) -> None:
     folder.rmdir()
     with pytest.raises(MachineFault, match="no temporary folder can be made"), scratch_folder("m-"):
         pass
+
+
+def test_interrupted_at_any_moment(folder: Path) -> None:
+    def use() -> None:
+        with scratch_folder("mine-") as place:
+            (place / "file").write_text("x")
+
+    for _ in interruptions(use):
+        assert list(folder.iterdir()) == []

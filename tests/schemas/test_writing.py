@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from schemas.writing import replace_file
+from schemas.writing import new_file, replace_file
+from tests.interrupted import interruptions
 
 ROOT = Path(__file__).parents[2]
 _MANY = """
 import sys
 from pathlib import Path
-from schemas.writing import replace_file
+from schemas.writing import new_file, replace_file
+from tests.interrupted import interruptions
 for _ in range(2000):
     replace_file(Path(sys.argv[1]), sys.argv[2].encode() * 1000, synced=False)
 """
@@ -43,3 +46,66 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         replace_file(tmp_path / "absent" / "state", b"x")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(params=["without a name", "with a name"])
+def _part(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The new file has no name until it is complete, where the system can."""
+    if request.param == "with a name":
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+
+
+@pytest.mark.usefixtures("_part")
+def test_replacing_interrupted_at_any_moment(tmp_path: Path) -> None:
+    place = tmp_path / "state"
+    place.write_bytes(b"old")
+    seen = set()
+    for interrupted in interruptions(lambda: replace_file(place, b"new")):
+        assert list(tmp_path.iterdir()) == [place]
+        seen.add((interrupted, place.read_bytes()))
+        place.write_bytes(b"old")
+    assert seen == {(True, b"old"), (True, b"new"), (False, b"new")}
+
+
+@pytest.mark.usefixtures("_part")
+def test_making_interrupted_at_any_moment(tmp_path: Path) -> None:
+    place = tmp_path / "state"
+
+    def make() -> None:
+        with new_file(place) as stream:
+            stream.write(b"new")
+
+    for interrupted in interruptions(make):
+        assert list(tmp_path.iterdir()) in ([], [place]), "nothing but the file itself"
+        if place.exists():
+            assert place.read_bytes() == b"new"
+            place.unlink()
+        else:
+            assert interrupted
+
+
+@pytest.mark.usefixtures("_part")
+def test_making_over_another_interrupted_at_any_moment(tmp_path: Path) -> None:
+    place = tmp_path / "state"
+    place.write_bytes(b"another's")
+
+    def make() -> None:
+        with pytest.raises(FileExistsError), new_file(place) as stream:
+            stream.write(b"new")
+
+    for _ in interruptions(make):
+        assert list(tmp_path.iterdir()) == [place]
+        assert place.read_bytes() == b"another's"
+
+
+@pytest.mark.usefixtures("_part")
+def test_failing_interrupted_at_any_moment(tmp_path: Path) -> None:
+    place = tmp_path / "state"
+    place.mkdir()
+
+    def replace() -> None:
+        with pytest.raises(IsADirectoryError):
+            replace_file(place, b"new")
+
+    for _ in interruptions(replace):
+        assert list(tmp_path.iterdir()) == [place]

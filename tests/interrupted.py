@@ -1,0 +1,59 @@
+"""Code that a signal interrupts: at each moment at which CPython answers one, in turn."""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+_ANSWERS = frozenset({"CALL", "CALL_FUNCTION_EX", "CALL_KW", "JUMP_BACKWARD", "RESUME"})
+"""After these the interpreter runs the handlers of signals, and one that raises raises there."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """As raised by a signal's handler."""
+
+
+def interruptions(action: Callable[[], Any], limit: int = 20_000) -> Iterator[bool]:
+    """Run it again and again, each time interrupted one moment later, until it ends by itself.
+
+    Yields after each run: whether it was interrupted. Further signals are not sent: `assay.signals`
+    ignores them while the first one is answered.
+    """
+    for moment in range(limit):
+        if not _run(action, moment):
+            yield False
+            return
+        yield True
+    raise AssertionError(f"it has not ended by itself after {limit:,} interruptions")
+
+
+def _run(action: Callable[[], Any], moment: int) -> bool:
+    left = [moment]
+    answering: dict[FrameType, bool] = {}
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event != "opcode":
+            return trace
+        name = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+        if answering.get(frame):
+            if not left[0]:
+                sys.settrace(None)
+                answering.clear()
+                raise Interrupted
+            left[0] -= 1
+        answering[frame] = name in _ANSWERS
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        action()
+    except Interrupted:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
