@@ -50,14 +50,17 @@ def locked(out: Path) -> Iterator[None]:
 
 
 def _release(path: Path, own: list[int]) -> None:
-    if not own:
-        return
-    # Removed while it is held: who waits for this file finds that it is gone, and makes another.
     with contextlib.suppress(OSError):
+        if not own:
+            # A signal may have come right after the file was made: nobody's, if nobody holds it.
+            own.append(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW))
+        fcntl.flock(own[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Removed while it is held: who waits for this file finds that it is gone, and makes another.
         if os.path.samestat(os.fstat(own[0]), path.stat()):
             path.unlink()
-    with contextlib.suppress(OSError):
-        os.close(own.pop())
+    if own:
+        with contextlib.suppress(OSError):
+            os.close(own.pop())
 
 
 def _take(path: Path, own: list[int]) -> None:

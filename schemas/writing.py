@@ -176,8 +176,9 @@ def _nameless(path: Path, synced: bool = True) -> Iterator[tuple[BinaryIO, Calla
                     raise
                 raise
     except BaseException:
-        try:
-            os.unlink(part_name)  # noqa: PTH108 - a Path runs code of its own, in which a signal may come
+        # One call of the system: in the code of a Path or of suppress a signal may come before it.
+        try:  # noqa: SIM105
+            os.unlink(part_name)  # noqa: PTH108
         except OSError:
             pass
         raise

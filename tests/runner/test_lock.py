@@ -13,6 +13,7 @@ import pytest
 
 from runner import OutputError
 from runner.lock import locked
+from tests.interrupted import interruptions
 
 HOLD = (
     "import sys; from pathlib import Path; from runner.lock import locked\n"
@@ -83,3 +84,29 @@ def test_a_lock_that_is_removed_lets_nobody_in_twice(tmp_path: Path) -> None:
     for process in all_of_them:
         process.join(60)
     assert [process.exitcode for process in all_of_them] == [0] * 4
+
+
+def test_interrupted_at_any_moment(tmp_path: Path) -> None:
+    out = tmp_path / "tree"
+
+    def hold() -> None:
+        with locked(out):
+            out.mkdir()
+            out.rmdir()
+
+    for _ in interruptions(hold):
+        assert [p for p in tmp_path.iterdir() if p != out] == []
+        if out.exists():
+            out.rmdir()
+
+
+def test_interrupted_while_another_run_holds_it(tmp_path: Path) -> None:
+    out = tmp_path / "tree"
+
+    def wait() -> None:
+        with pytest.raises(OutputError), locked(out):
+            pass
+
+    with locked(out):
+        for _ in interruptions(wait):
+            assert list(tmp_path.iterdir()) == [tmp_path / "tree.lock"]
