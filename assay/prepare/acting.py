@@ -7,7 +7,6 @@ as it was, and NEW is either complete or absent; what is left under our own name
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import shutil
@@ -21,6 +20,7 @@ from assay.prepare.draft import real
 from assay.prepare.plan import Plan, Step, encode
 from checker.accuracy.truncate import KEPT, MARK, SCORES, stated_hash
 from checker.parse.reading import CHUNK, File, list_tree, open_file, read_bytes
+from schemas.locking import Held, locked
 from schemas.writing import kept_if, naming, new_copy, write_file
 
 Progress = Callable[[int, int], None]
@@ -140,44 +140,19 @@ def _check(step: Step, files: dict[str, File]) -> None:
 def under_construction(new: Path) -> Iterator[Path]:
     """A folder beside NEW for this process alone; gone at the end unless it became NEW."""
     part = new.with_name(f".{new.name[:200]}.assay-part")
-    lock = _locked(part)
     try:
-        if os.path.lexists(part):
-            shutil.rmtree(part)
-        part.mkdir()
-        try:
-            with naming(new):
-                yield part
-        except BaseException:
-            shutil.rmtree(part, ignore_errors=True)
-            raise
-    finally:
-        _unlock(part, lock)
-
-
-def _lock_of(part: Path) -> Path:
-    return part.with_name(f"{part.name}.lock")
-
-
-def _locked(part: Path) -> int | None:
-    try:
-        import fcntl
-    except ImportError:  # no such locks
-        return None
-    handle = os.open(_lock_of(part), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        raise CannotAct("another process is preparing the same NEW") from error
-    return handle
-
-
-def _unlock(part: Path, lock: int | None) -> None:
-    if lock is not None:
-        with contextlib.suppress(OSError):
-            _lock_of(part).unlink()
-        os.close(lock)
+        with locked(part.with_name(f"{part.name}.lock")):
+            try:
+                if os.path.lexists(part):
+                    shutil.rmtree(part)
+                part.mkdir()
+                with naming(new):
+                    yield part
+            except BaseException:
+                shutil.rmtree(part, ignore_errors=True)
+                raise
+    except Held as held:
+        raise CannotAct(f"another process is preparing the same NEW ({held})") from None
 
 
 def take_place(part: Path, new: Path) -> None:
