@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -123,9 +122,10 @@ def checked(
     # A library must not decide that for a program; a command may.
     gc.disable()
     with held():
-        # Its first call tries the folder with a file, which a signal in the middle would leave there.
-        tempfile.gettempdir()
         from checker.ahead import listed_ahead
+        from schemas.scratch import temporary_folder
+
+        temporary_folder()
     trees = options.trees if hasattr(options, "trees") else [options.tree]
     alone = options.jobs == 1 or options.executor != "local"
     with listed_ahead([] if alone else trees) as listing:

@@ -17,7 +17,23 @@ from pathlib import Path
 
 from schemas.machine import MachineFault
 
+_VARIABLES = ("TMPDIR", "TEMP", "TMP")
+_FOLDERS = ("/tmp", "/var/tmp")
 _TRIES = (1, 2, 3, 4, 5)
+
+
+def temporary_folder() -> Path:
+    """Where `tempfile` makes its files and folders, also from now on.
+
+    `tempfile` tries a folder with a file, which a signal in that moment leaves there: the folder is
+    asked for here before anything of `tempfile` is.
+    """
+    if tempfile.tempdir is None and os.name == "posix":
+        for name in (*(os.environ.get(variable) for variable in _VARIABLES), *_FOLDERS):
+            if name and (place := Path(name)).is_dir() and os.access(place, os.W_OK | os.X_OK):
+                tempfile.tempdir = str(place.absolute())
+                break
+    return Path(tempfile.gettempdir())
 
 
 @contextmanager
@@ -31,7 +47,7 @@ def scratch_folder(prefix: str) -> Iterator[Path]:
     """
     _sweep(prefix)
     # 128 random bits: no other folder has this name, so that it can be removed unseen.
-    place = Path(tempfile.gettempdir()) / f"{prefix}{os.urandom(16).hex()}"
+    place = temporary_folder() / f"{prefix}{os.urandom(16).hex()}"
     lock = None
     try:
         lock = _make(place)
@@ -100,7 +116,7 @@ def _locked(place: Path) -> int | None:
 def _sweep(prefix: str) -> None:
     """Remove what killed processes of this user left: folders whose lock nobody holds."""
     with contextlib.suppress(OSError):
-        for place in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+        for place in temporary_folder().glob(f"{prefix}*"):
             status = place.lstat()
             if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
                 continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -49,6 +50,8 @@ def _run(action: Callable[[], Any], moment: int) -> bool:
         return trace
 
     before = sys.gettrace()
+    collecting = gc.isenabled()
+    gc.disable()  # what is called when it collects, swallows what is raised there
     sys.settrace(trace)
     try:
         action()
@@ -56,4 +59,6 @@ def _run(action: Callable[[], Any], moment: int) -> bool:
         return True
     finally:
         sys.settrace(before)
+        if collecting:
+            gc.enable()
     return False

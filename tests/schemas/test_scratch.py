@@ -111,3 +111,19 @@ def test_interrupted_at_any_moment(folder: Path) -> None:
 
     for _ in interruptions(use):
         assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("given", ["TMPDIR", "TMP", "one that is not there"])
+def test_where_it_is_found_out(given: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TMPDIR", "TEMP", "TMP"):
+        monkeypatch.delenv(name, raising=False)
+    if given.isupper():
+        monkeypatch.setenv(given, str(folder))
+    else:
+        monkeypatch.setenv("TMPDIR", str(folder / "absent"))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    expected = Path(tempfile.gettempdir())
+    for _ in interruptions(scratch.temporary_folder):
+        assert list(folder.iterdir()) == []
+        monkeypatch.setattr(tempfile, "tempdir", None)
+    assert scratch.temporary_folder() == expected == Path(tempfile.gettempdir())

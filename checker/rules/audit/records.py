@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections import Counter
 
 from checker import loadgen_keys as keys
@@ -268,6 +269,7 @@ _DATES = {
     "power_begin": seconds_of,
     "power_end": seconds_of,
 }
+_ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?: ?(?:Z|[+-]\d\d:?\d\d))?")
 _UNKNOWN = {"", "NA"}
 
 
@@ -281,12 +283,13 @@ def dates_readable(run: LoggedRun, round: Round) -> Problems:
     Fix: use the log as LoadGen wrote it.
     Source: LoadGen logging.cc and version_generator.py; no other form in a published log of v1.0 to v6.1.
     """
-    detail = json_log(run)
+    detail = given(run.detail or None)
     for key, read in _DATES.items():
         text = detail.get(key)
-        # ISO 8601 allows a comma, which LoadGen does not write.
+        # ISO 8601 allows forms that LoadGen does not write, such as 20250930T124538,703.
         known = isinstance(text, str) and (
-            text in _UNKNOWN or (read(text) is not None and "," not in text)
+            text in _UNKNOWN
+            or (read(text) is not None and (read is seconds_of or _ISO.fullmatch(text.strip())))
         )
         if text is None or known:
             continue

@@ -3,6 +3,8 @@ the place of LoadGen's logs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from checker.model import Result
@@ -55,7 +57,7 @@ def endpoints_files(result: Result, round: Round, endpoints: Endpoints) -> Probl
         )
 
 
-@rule("P152", ERROR)
+@rule("P152", ERROR, cases={"near-name": WARNING})
 def endpoints_documents(result: Result, round: Round, endpoints: Endpoints) -> Problems:
     """The endpoints documents have the structure that the client writes.
 
@@ -71,7 +73,8 @@ def endpoints_documents(result: Result, round: Round, endpoints: Endpoints) -> P
         document = endpoints.document(kind)
         if document is None or document.faults:
             continue
-        validator = jsonschema.Draft202012Validator(load_schema(schema))
+        whole = load_schema(schema)
+        validator = jsonschema.Draft202012Validator(whole)
         errors = sorted(
             validator.iter_errors(document.value), key=lambda e: [str(p) for p in e.absolute_path]
         )
@@ -79,6 +82,37 @@ def endpoints_documents(result: Result, round: Round, endpoints: Endpoints) -> P
             pointer = "/" + "/".join(str(p) for p in error.absolute_path)
             text = _misfit(pointer, error)
             yield Problem(text, path=document.path, pointer=pointer, found=shown(error.instance))
+        for place, key, name in islice(_near_names(document.value, whole, whole), _MAX_SHOWN):
+            yield Problem(
+                f"found the key {shown(key)} in {place or '/'}; expected {shown(name)}",
+                path=document.path,
+                pointer=f"{place}/{key}",
+                found=key,
+                required=name,
+                fix=f"rename {shown(key)} to {shown(name)}",
+                case="near-name",
+            )
+
+
+def _near_names(
+    value: Any, schema: Any, whole: Any, place: str = ""
+) -> Iterator[tuple[str, str, str]]:
+    """Keys that nothing reads, which are a known one but for case and dashes: where, key, known."""
+    if "$ref" in schema:
+        schema = whole["$defs"][schema["$ref"].rpartition("/")[2]]
+    known = schema.get("properties")
+    if not isinstance(value, dict) or not known:
+        return
+    folded = {_folded(name): name for name in known if name not in value}
+    for key, below in value.items():
+        if key in known:
+            yield from _near_names(below, known[key], whole, f"{place}/{key}")
+        elif (name := folded.get(_folded(key))) is not None:
+            yield place, key, name
+
+
+def _folded(key: object) -> str:
+    return str(key).casefold().replace("-", "_").strip()
 
 
 def _misfit(pointer: str, error: Any) -> str:

@@ -182,6 +182,7 @@ BREAKS: dict[str, tuple[Change, Expected]] = {
         _set("config", "settings", to=[]),
         [("P152", CONFIG), ("P154", CONFIG), ("P154", CONFIG)],
     ),
+    "P152-near-name": (_set("summary", "Version", to="0.1.0"), [("P152", SUMMARY)]),
     "P152-P157-no-estimate-for-few-samples": (_set("summary", "ttft", *FAST, to=None), []),
     "P154-schedule": (_set("config", *RUNTIME, "scheduler_random_seed", to=42), [("P154", CONFIG)]),
     "P154-samples": (_set("config", *RUNTIME, "dataloader_random_seed", to=42), [("P154", CONFIG)]),

@@ -661,7 +661,11 @@ BREAKS: dict[str, list[Break]] = {
     ],
     "P133": [
         Break(_disordered, [("P133", "Offline/detail")], EDGE),
-        Break(_test_percentile, [("P133", "Offline/TEST01/detail")], FIRST_TEXT),
+        Break(
+            _test_percentile,
+            [("P133", "Offline/TEST01/detail"), ("X002", "Offline/TEST01/summary")],
+            FIRST_TEXT,
+        ),
     ],
     "P134": [Break(_valid_all_the_same, [("P134", "Server/detail")], DEMO)],
     "P135": [Break(_error_count, [("P135", "Offline/detail")], EDGE)],
