@@ -172,8 +172,8 @@ def read_summary(file: File) -> SummaryLog:
         if key is None or not colon:
             continue
         typed = read(value.strip())
-        if read in (plain_value, _yes) and (isinstance(typed, str) or _below_zero(key, typed)):
-            log.faults.append(_unusable(file.path, label.strip(), key, value.strip(), number))
+        if isinstance(typed, str) and read in (plain_value, _yes):
+            log.faults.append(_unusable(file.path, label.strip(), key, typed, number))
         if key == "effective_scenario":
             multistream = typed == "MultiStream"
         known = log.values.get(key)
@@ -207,7 +207,7 @@ def read_summary(file: File) -> SummaryLog:
 
 def _unusable(path: str, label: str, key: str, value: str, line: int) -> Fault:
     """A value of another kind than LoadGen prints there."""
-    expected = "yes or no" if key.endswith("_met") else "a number of at least 0"
+    expected = "yes or no" if key.endswith("_met") else "a number"
     return Fault(
         path=path,
         kind="unusable",
@@ -216,14 +216,6 @@ def _unusable(path: str, label: str, key: str, value: str, line: int) -> Fault:
         fix="use the summary log that LoadGen wrote",
         pointer=key,
     )
-
-
-def _below_zero(key: str, value: Any) -> bool:
-    """A result that cannot be: rates and latencies. Of tokens LoadGen computes such times, which
-    are judged with the other errors of tokens."""
-    if not key.startswith("result_") or "token" in key or isinstance(value, bool):
-        return False
-    return isinstance(value, int | float) and value < 0
 
 
 def _yes(value: str) -> Any:

@@ -10,7 +10,7 @@ from checker.parse.detail import DetailLog
 from checker.parse.summary import SummaryLog
 from checker.rule import ERROR, WARNING, NotJudged, Problem, Problems, given, rule
 from checker.rules.comparing import at
-from checker.wording import listed, milliseconds, pair, quantity, shown
+from checker.wording import listed, milliseconds, number, pair, quantity, shown
 from schemas.round import Gate, Round
 
 _LONGEST_ANSWER = 200_000
@@ -112,6 +112,37 @@ def percentiles_ordered(
             text = f"{key} is {milliseconds(value)}, less than {below} ({milliseconds(least)})"
             case = None if isinstance(run, PerformanceRun) else "other"
             yield at(run, key, text, value, f">= {least}", case=case)
+
+
+_NOT_BELOW_ZERO = (
+    *(
+        key
+        for family in (keys.LATENCY, keys.QUERY_LATENCY)
+        for key in (family.minimum, family.mean)
+    ),
+    keys.SAMPLES_PER_SECOND,
+    keys.SCHEDULED_SAMPLES_PER_SECOND,
+    keys.COMPLETED_SAMPLES_PER_SECOND,
+    keys.QPS_WITH_OVERHEAD,
+    keys.QPS_WITHOUT_OVERHEAD,
+)
+
+
+@rule("P169", WARNING)
+def not_below_zero(
+    run: PerformanceRun | ComplianceRun | RangingRun, round: Round, detail: DetailLog
+) -> Problems:
+    """No rate and no latency is below zero; those of tokens are judged by P144.
+
+    Why: LoadGen takes them from the clock, and where that was set back nothing measured holds.
+    Fix: measure again while nothing sets the clock.
+    Source: LoadGen results.cc; a published result has a minimum latency of -1.26 s.
+    """
+    for key in _NOT_BELOW_ZERO:
+        value = detail.number(key)
+        if value is not None and value < 0:
+            found = milliseconds(value) if key.endswith("_ns") else number(value)
+            yield at(run, key, f"{key} is {found}; expected 0 or more", value, ">= 0")
 
 
 @rule("P134", ERROR, only={"detail.format": "mllog"})

@@ -661,9 +661,19 @@ BREAKS: dict[str, list[Break]] = {
     ],
     "P133": [
         Break(_disordered, [("P133", "Offline/detail")], EDGE),
+        Break(_test_percentile, [("P133", "Offline/TEST01/detail")], FIRST_TEXT),
+    ],
+    "P169": [
         Break(
-            _test_percentile,
-            [("P133", "Offline/TEST01/detail"), ("X002", "Offline/TEST01/summary")],
+            lambda tree: both(
+                tree, "Offline", "result_min_latency_ns", -1258433212, "Min latency (ns)"
+            ),
+            [("P169", "Offline/detail")],
+            EDGE,
+        ),
+        Break(
+            _summary("QPS w/ loadgen overhead", "-391.3", "SingleStream"),
+            [("P169", "SingleStream/detail")],
             FIRST_TEXT,
         ),
     ],
