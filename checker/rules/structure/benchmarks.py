@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 
 from checker.discover import canonical_scenario
 from checker.model import SCENARIOS, BenchmarkFolder, Result, demands_of
 from checker.near import hint, nearest
 from checker.parse.reading import Folder
-from checker.rule import ERROR, WARNING, Problem, Problems, rule
+from checker.rule import ERROR, NOTE, WARNING, Problem, Problems, rule
 from checker.rules.structure.entries import listed
 from schemas.round import Category, Round
+
+_LOGS = frozenset({"mlperf_log_detail.txt", "mlperf_log_summary.txt"})
 
 
 @rule("S112", ERROR, cases={"open": WARNING}, needs="complete")
@@ -263,3 +266,41 @@ def _misspelled(folder: Folder, name: str) -> Problem:
         required=name,
         fix=f"git mv {folder.path} {parent}/{name}",
     )
+
+
+@rule("S138", WARNING, cases={"test": NOTE}, needs="complete")
+def logs_in_known_folders(result: Result, round: Round) -> Problems:
+    """LoadGen's logs are in folders whose names the rules give.
+
+    Why: logs in any other folder are read by nobody, and what was not checked must not look like passed.
+    Fix: rename the folder if it is a result or a test, or remove it with git rm -r.
+    Source: submission_rules.adoc, "Directory structure": results and compliance.
+    """
+    tests = result.tests.values()
+    runs = [*result.runs, result.accuracy, result.ranging, *(test.run for test in tests)]
+    folders = [run.folder for run in runs if run is not None]
+    folders += [test.folder.folder("accuracy") for test in tests]
+    read = {folder.path for folder in folders if folder is not None} | {*result.extra_runs}
+    tops = {top.path: top for top in (result.compliance_folder, result.folder) if top is not None}
+    for path, top in tops.items():
+        for folder in _unread(top, read):
+            yield Problem(
+                f"found LoadGen's logs in {folder.path.removeprefix(f'{path}/')}, which nothing reads; expected "
+                "them in folders that the rules name",
+                path=folder.path,
+                found=folder.name,
+                case=None if top is result.folder else "test",
+            )
+
+
+def _unread(folder: Folder, read: set[str]) -> Iterator[Folder]:
+    """The folders below that hold logs, none of which is read."""
+    for name, below in folder.folders.items():
+        # Without power results nothing asks for the ranging run.
+        if below.path in read or name.lower() == "ranging":
+            continue
+        inside = f"{below.path}/"
+        if any(path.startswith(inside) for path in read):
+            yield from _unread(below, read)
+        elif any(_LOGS & here.files.keys() for here in below.walk()):
+            yield below

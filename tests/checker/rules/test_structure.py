@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,13 @@ def _move(old: str, new: str) -> Callable[[GoodTree], Any]:
     return lambda tree: tree.path_of(old).rename(tree.path_of(new))
 
 
+def _doubled(place: str, name: str) -> Callable[[GoodTree], None]:
+    def change(tree: GoodTree) -> None:
+        shutil.copytree(tree.path_of(place), tree.path_of(place).with_name(name))
+
+    return change
+
+
 def _logs_up(tree: GoodTree) -> None:
     run = tree.path_of("closed/Acme/results/box1/rgat/Offline/performance/run_1")
     for file in run.iterdir():
@@ -72,8 +80,6 @@ def _empty_code(tree: GoodTree) -> None:
 
 def _scenario(tree: GoodTree, name: str) -> None:
     """Another scenario beside the good ones: the Offline result under another name."""
-    import shutil
-
     place = tree.path_of(tree.result("Offline").path)
     shutil.copytree(place, place.parent / name)
 
@@ -88,8 +94,6 @@ def _pipe(tree: GoodTree) -> None:
 
 
 def _second_folder(tree: GoodTree) -> None:
-    import shutil
-
     place = tree.path_of(f"{tree.base}/results/box1")
     shutil.copytree(place / "llama3.1-405b", place / "llama3_1-405b")
 
@@ -118,7 +122,8 @@ def _other_spelling(tree: GoodTree) -> None:
     good_tree(tree.root.parent, **OPEN, submitter="ACME", into=tree)
 
 
-_TEST01 = "closed/Acme/results/box1/rgat/Offline/TEST01"
+_OFFLINE = "closed/Acme/results/box1/rgat/Offline"
+_TEST01 = f"{_OFFLINE}/TEST01"
 BREAKS: dict[str, list[Break]] = {
     "S101": [
         Break(
@@ -331,6 +336,15 @@ BREAKS: dict[str, list[Break]] = {
         Break(_logs_up, [("S137", "Offline/performance")], RGAT),
         Break(_move(f"{_TEST01}/performance/run_1", f"{_TEST01}/performance/Run_1"),
               [("S137", "Offline/TEST01/performance/Run_1")], RGAT),
+    ],
+    "S138": [
+        Break(_doubled(f"{_OFFLINE}/performance/run_1", "run_1_of_may"),
+              [("S138", "Offline/performance/run_1_of_may")], RGAT),
+        Break(_doubled(f"{_OFFLINE}/performance", "performance_old"),
+              [("S138", "Offline/performance_old")], RGAT),
+        Break(_doubled(f"{_OFFLINE}/TEST01", "TEST01_old"), [("S138", "Offline/TEST01_old")], RGAT),
+        Break(_doubled("closed/Acme/compliance/box1/rgat/Offline/TEST01", "TEST01_old"),
+              [("S138", "/closed/Acme/compliance/box1/rgat/Offline/TEST01_old")], OLD, notes=True),
     ],
 }  # fmt: skip
 
