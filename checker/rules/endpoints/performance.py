@@ -7,7 +7,7 @@ from checker.model import Result
 from checker.parse.documents import Document
 from checker.parse.endpoints import Endpoints, as_number
 from checker.rule import ERROR, WARNING, Problem, Problems, rule
-from checker.wording import milliseconds, number, pair, quantity, shown
+from checker.wording import listed, milliseconds, number, pair, quantity, shown
 from schemas.round import Round, Scenario
 
 _TIMER_SLACK = 0.999
@@ -84,6 +84,38 @@ def endpoints_duration(
         required=least * 1_000_000,
         case="offline-ended-early" if decided else None,
     )
+
+
+_PATTERNS = {
+    "max_throughput": ("Offline",),
+    "poisson": ("Server", "Interactive"),
+}
+"""How the client issues samples, and the scenarios that are measured so."""
+
+
+@rule("P170", WARNING, needs={"config": "endpoints.config"})
+def endpoints_load_pattern(
+    result: Result, round: Round, endpoints: Endpoints, config: Document, scenario: str
+) -> Problems:
+    """The samples were issued as the folder's scenario demands.
+
+    Why: all samples at once are Offline, arrivals by a Poisson process Server or Interactive; the
+        same figures mean something else in another scenario.
+    Fix: move the result to the folder of the scenario that was measured.
+    Source: inference_rules.adoc, "Scenarios"; settings.load_pattern.type of all published endpoints results.
+    """
+    found = endpoints.setting("settings", "load_pattern", "type")
+    pattern = next((name for name, scenarios in _PATTERNS.items() if scenario in scenarios), None)
+    meant = _PATTERNS.get(found) if isinstance(found, str) else None
+    if meant is not None and scenario not in meant:
+        yield Problem(
+            f"load_pattern.type is {shown(found)}, which is {listed(meant, 'or')}; expected "
+            f"{pattern or 'the pattern'} of {scenario}",
+            path=config.path,
+            pointer="/settings/load_pattern/type",
+            found=found,
+            required=pattern,
+        )
 
 
 @rule("P157", ERROR, needs={"summary": "endpoints.summary"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -13,7 +14,10 @@ from checker.rule import ERROR, NOTE, WARNING, Problem, Problems, rule
 from checker.rules.structure.entries import listed
 from schemas.round import Category, Round
 
-_LOGS = frozenset({"mlperf_log_detail.txt", "mlperf_log_summary.txt"})
+_LOGS = re.compile(
+    r"mlperf_log_(?:detail|summary)\.txt|mlperf_log_accuracy\.json|verify_\w+\.txt|result_summary\.json"
+    r"|accuracy_results\.json"
+)
 
 
 @rule("S112", ERROR, cases={"open": WARNING}, needs="complete")
@@ -270,7 +274,7 @@ def _misspelled(folder: Folder, name: str) -> Problem:
 
 @rule("S138", WARNING, cases={"test": NOTE}, needs="complete")
 def logs_in_known_folders(result: Result, round: Round) -> Problems:
-    """LoadGen's logs are in folders whose names the rules give.
+    """The logs of a run or a test are in folders whose names the rules give.
 
     Why: logs in any other folder are read by nobody, and what was not checked must not look like passed.
     Fix: rename the folder if it is a result or a test, or remove it with git rm -r.
@@ -279,13 +283,18 @@ def logs_in_known_folders(result: Result, round: Round) -> Problems:
     tests = result.tests.values()
     runs = [*result.runs, result.accuracy, result.ranging, *(test.run for test in tests)]
     folders = [run.folder for run in runs if run is not None]
-    folders += [test.folder.folder("accuracy") for test in tests]
+    folders += [
+        folder for test in tests for folder in (test.folder, test.folder.folder("accuracy"))
+    ]
     read = {folder.path for folder in folders if folder is not None} | {*result.extra_runs}
+    if result.endpoints is not None:
+        documents = [one.path for one in result.endpoints.documents if one is not None]
+        read |= {path.rpartition("/")[0] for path in documents}
     tops = {top.path: top for top in (result.compliance_folder, result.folder) if top is not None}
     for path, top in tops.items():
         for folder in _unread(top, read):
             yield Problem(
-                f"found LoadGen's logs in {folder.path.removeprefix(f'{path}/')}, which nothing reads; expected "
+                f"found logs in {folder.path.removeprefix(f'{path}/')}, which nothing reads; expected "
                 "them in folders that the rules name",
                 path=folder.path,
                 found=folder.name,
@@ -294,13 +303,15 @@ def logs_in_known_folders(result: Result, round: Round) -> Problems:
 
 
 def _unread(folder: Folder, read: set[str]) -> Iterator[Folder]:
-    """The folders below that hold logs, none of which is read."""
+    """The folders below that hold logs of which none is read."""
     for name, below in folder.folders.items():
-        # Without power results nothing asks for the ranging run.
-        if below.path in read or name.lower() == "ranging":
-            continue
         inside = f"{below.path}/"
-        if any(path.startswith(inside) for path in read):
+        if below.path in read or any(path.startswith(inside) for path in read):
             yield from _unread(below, read)
-        elif any(_LOGS & here.files.keys() for here in below.walk()):
+        elif name.lower() != "ranging" and any(
+            # Without power results nothing asks for the ranging run.
+            _LOGS.fullmatch(file)
+            for here in below.walk()
+            for file in here.files
+        ):
             yield below

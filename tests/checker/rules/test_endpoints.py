@@ -193,6 +193,10 @@ BREAKS: dict[str, tuple[Change, Expected]] = {
         _set("summary", "duration_ns", to=10**9),
         [("P156", SUMMARY), ("P158", SUMMARY), ("P158", SUMMARY)],
     ),
+    "P170": (
+        _set("config", "settings", "load_pattern", "type", to="max_throughput"),
+        [("P170", CONFIG)],
+    ),
     "P157-ttft": (_set("summary", "ttft", *FAST, to=1.6e9), [("P157", SUMMARY)]),
     "P157-tpot": (_set("summary", "tpot", *FAST, to=1.6e7), [("P157", SUMMARY)]),
     "P158-tps": (_set("summary", "tps", to=9e9), [("P158", SUMMARY)]),
