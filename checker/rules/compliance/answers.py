@@ -87,6 +87,29 @@ def test_answers_logged(
         )
 
 
+@rule(
+    "C133",
+    WARNING,
+    divisions=JUDGED,
+    when=has_tests,
+    only={"name": "TEST01", "is_required": True},
+)
+def test_log_present(test: ComplianceTest, round: Round) -> Problems:
+    """TEST01 is submitted with the answers that it logged.
+
+    Why: the verdict is a text; the answers are what it can be checked against.
+    Fix: add accuracy/mlperf_log_accuracy.json of the test.
+    Source: submission_rules.adoc, "Compliance testing": accuracy of TEST01; all published results from
+        v0.7 have it.
+    """
+    if test.accuracy_log is None:
+        yield Problem(
+            "found no accuracy/mlperf_log_accuracy.json; expected the answers that the test logged",
+            path=test.path,
+            required="accuracy/mlperf_log_accuracy.json",
+        )
+
+
 @rule("C127", WARNING, divisions=JUDGED, when=has_tests)
 def test_answers_consistent(test: ComplianceTest, round: Round, answers: Comparison) -> Problems:
     """One sample has one answer in the test's log, and one in the accuracy run's.

@@ -379,6 +379,12 @@ BREAKS: dict[str, list[Break]] = {
             [("C126", f"Offline/TEST01/accuracy/{ACCURACY}")], VISION,
         ),
     ],
+    "C133": [
+        Break(
+            lambda tree: tree.remove(_test(tree, "TEST01") / "accuracy"),
+            [("C133", "Offline/TEST01")], VISION,
+        ),
+    ],
     "C127": [
         Break(
             _repeat,
