@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import struct
@@ -31,6 +32,7 @@ from tests.conftest import Grow
 from tests.reports import samples
 
 MOMENTS = int(os.environ.get("ASSAY_KILLS", "1"))
+_PART = re.compile(r"(?:^|/)\.[^/]*(?:\.part$|\.assay-part)")
 OLD = b"what was there before"
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
