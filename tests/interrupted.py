@@ -52,6 +52,7 @@ def _run(action: Callable[[], Any], moment: int) -> bool:
     before = sys.gettrace()
     collecting = gc.isenabled()
     gc.disable()  # what is called when it collects, swallows what is raised there
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 traces none unless it is asked to by now
     sys.settrace(trace)
     try:
         action()
