@@ -508,6 +508,17 @@ def _doubled(folder: Path, aside: Path) -> None:
     shutil.copytree(aside, folder / folder.name, symlinks=True)
 
 
+def _copied(folder: Path, aside: Path) -> None:
+    """As by a backup beside it."""
+    shutil.copytree(aside, folder, symlinks=True)
+    shutil.copytree(aside, copy_of(folder), symlinks=True)
+
+
+def copy_of(folder: Path) -> Path:
+    """Where "folder copied" puts the copy."""
+    return folder.with_name(f"{folder.name}_copy")
+
+
 def _file_instead(folder: Path, aside: Path) -> None:
     folder.write_bytes(b"x\n")
 
@@ -518,6 +529,7 @@ FOLDERS: dict[str, Callable[[Path, Path], None]] = {
     "folder is a file": _file_instead,
     "folder loops": _loop,
     "folder doubled": _doubled,
+    "folder copied": _copied,
 }
 """What may be where the file's folder was, which is kept aside."""
 
@@ -582,6 +594,7 @@ def folder_replaced(folder: Path, kind: str, aside: Path) -> Callable[[], None]:
     FOLDERS[kind](folder, aside)
 
     def back() -> None:
+        shutil.rmtree(copy_of(folder), ignore_errors=True)
         if folder.is_dir() and not folder.is_symlink():
             shutil.rmtree(folder)
         else:

@@ -16,7 +16,7 @@ from schemas.round import Category, Round
 
 _LOGS = re.compile(
     r"mlperf_log_(?:detail|summary)\.txt|mlperf_log_accuracy\.json|verify_\w+\.txt|result_summary\.json"
-    r"|accuracy_results\.json"
+    r"|accuracy_results\.json|spl\.txt|ptd_logs\.txt|(?:client|server)\.(?:json|log)"
 )
 
 
@@ -283,6 +283,7 @@ def logs_in_known_folders(result: Result, round: Round) -> Problems:
     tests = result.tests.values()
     runs = [*result.runs, result.accuracy, result.ranging, *(test.run for test in tests)]
     folders = [run.folder for run in runs if run is not None]
+    folders.append(result.power_folder)
     folders += [
         folder for test in tests for folder in (test.folder, test.folder.folder("accuracy"))
     ]
