@@ -31,8 +31,9 @@ def locked(path: Path) -> Iterator[None]:
     own: list[int] = []
     # A signal waits until the file has an owner who removes it. Where another thread gets it, it
     # does not wait, and whoever has the file then removes it.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signals)
         _take(path, own)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import gc
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -23,11 +24,14 @@ def interruptions(action: Callable[[], Any], limit: int = 20_000) -> Iterator[bo
     Yields after each run: whether it was interrupted. Further signals are not sent: `assay.signals`
     ignores them while the first one is answered.
     """
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     for moment in range(limit):
-        if not _run(action, moment):
-            yield False
+        interrupted = _run(action, moment)
+        still = signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        assert still == blocked, "every process started from now on would ignore signals"
+        yield interrupted
+        if not interrupted:
             return
-        yield True
     raise AssertionError(f"it has not ended by itself after {limit:,} interruptions")
 
 
@@ -37,6 +41,8 @@ def _run(action: Callable[[], Any], moment: int) -> bool:
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "exception":
+            answering[frame] = False  # what raises goes to its handler at once
         if event != "opcode":
             return trace
         name = dis.opname[frame.f_code.co_code[frame.f_lasti]]
