@@ -95,9 +95,10 @@ def listed_ahead(roots: Sequence[str]) -> Iterator[Callable[[Path], Folder]]:
         fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, _BLOCK)
     # Until the child has handlers of its own, a signal would send it through the parent's clean-up.
     wanted = {getattr(signal, name) for name in _SIGNALS}
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     parent, child = os.getpid(), -1
     try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
         child = os.fork()
     except OSError:
         os.close(ours)
