@@ -92,6 +92,7 @@ def canonical_mode(text: str) -> str:
 def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[bytes]) -> int:
     """Fill ``log`` from a text log whose first line is already read. Returns the line count."""
     section = ""
+    settled = False  # settings have begun: no more lines that continue the one above
     below: str | None = None
     sha1: dict[str, str] = {}
     sha1_line = 0
@@ -122,7 +123,7 @@ def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[byte
             elif below == "status" and text and len(status) < 200:
                 status.append(text)
             elif len(log.faults) < 5 and (
-                line.startswith(b'"pid"') or (section and text and not foreign)
+                line.startswith(b'"pid"') or (settled and text and not foreign)
             ):
                 what = "is cut off" if line.startswith(b'"pid"') else "is not a record"
                 log.faults.append(
@@ -176,6 +177,7 @@ def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[byte
             continue
         if text.startswith(("Effective Settings", "Requested Settings")):
             section = "effective_" if text.startswith("Eff") else "requested_"
+            settled = True
             continue
         if text.startswith(("Loading QSL", "Starting ")):
             section = ""
@@ -188,6 +190,16 @@ def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[byte
         elif text.startswith("Loading QSL"):
             members = _SET.search(text)
             listed = members.group(1) if members else ""
+            if not listed.endswith("]") and len(log.faults) < 5:
+                log.faults.append(
+                    Fault(
+                        path=log.path,
+                        kind="syntax",
+                        message=f"line {at} holds no whole list of samples",
+                        line=at,
+                        fix="use the detail log as LoadGen wrote it; do not edit or truncate it",
+                    )
+                )
             count = count_of_indices(listed.encode()) if len(listed) > LONG else None
             put("loaded_qsl_set", UNSET if count is not None else _integers(listed))
             if count is not None:

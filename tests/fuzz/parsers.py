@@ -192,7 +192,8 @@ def _listing(data: bytes) -> None:
             place = Path(folder, *(os.fsdecode(part[:200].replace(b"\0", b"")) for part in parts))
             with contextlib.suppress(OSError, ValueError):
                 # Not through a link that leaves the folder, and not into a pipe that nobody reads.
-                if not place.resolve().is_relative_to(Path(folder).resolve()) or place.is_fifo():
+                inside = Path(os.path.realpath(place)).is_relative_to(os.path.realpath(folder))
+                if not inside or place.is_fifo():
                     continue
                 place.parent.mkdir(parents=True, exist_ok=True)
                 if kind == b"f":

@@ -155,3 +155,14 @@ def test_a_setting_that_is_no_value_is_a_fault(
     broken = text[:at] + re.sub(old, new, text[at:], count=1)
     (fault,) = read_detail(as_file(broken, "broken")).faults
     assert message in fault.message
+
+
+def test_another_program_s_output_in_a_loaded_set(as_file: MakeFile) -> None:
+    """After the settings no line continues the one above, and a set is whole."""
+    text = log_of("Offline").text()
+    broken, count = re.subn(r'("set" : "?\[\d+,\d)', r"\1Killed\n", text, count=1)
+    assert count == 1
+    line = broken[: broken.index("Killed")].count("\n") + 1
+    first, second = read_detail(as_file(broken, "broken")).faults
+    assert first.message == f"line {line} holds no whole list of samples"
+    assert second.message.startswith(f"line {line + 1} is not a record: ")
