@@ -125,7 +125,7 @@ def checked(
         from checker.ahead import listed_ahead
         from schemas.scratch import temporary_folder
 
-        temporary_folder()
+        temporary_folder()  # before a library asks tempfile
     trees = options.trees if hasattr(options, "trees") else [options.tree]
     alone = options.jobs == 1 or options.executor != "local"
     with listed_ahead([] if alone else trees) as listing:

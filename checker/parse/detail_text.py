@@ -122,19 +122,10 @@ def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[byte
                 sha1[table.group(2)] = table.group(1)
             elif below == "status" and text and len(status) < 200:
                 status.append(text)
-            elif len(log.faults) < 5 and (
-                line.startswith(b'"pid"') or (settled and text and not foreign)
-            ):
-                what = "is cut off" if line.startswith(b'"pid"') else "is not a record"
-                log.faults.append(
-                    Fault(
-                        path=log.path,
-                        kind="syntax",
-                        message=f"line {at} {what}: {text[:60]!r}",
-                        line=at,
-                        fix="use the detail log as LoadGen wrote it; do not edit or truncate it",
-                    )
-                )
+            elif line.startswith(b'"pid"'):
+                _damaged(log, at, f"is cut off: {text[:60]!r}")
+            elif settled and text and not foreign:
+                _damaged(log, at, f"is not a record: {text[:60]!r}")
             continue
         matched += 1
         pid, tid, ts = int(found.group(1)), int(found.group(2)), int(found.group(3)) / 1e6
@@ -190,16 +181,8 @@ def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[byte
         elif text.startswith("Loading QSL"):
             members = _SET.search(text)
             listed = members.group(1) if members else ""
-            if not listed.endswith("]") and len(log.faults) < 5:
-                log.faults.append(
-                    Fault(
-                        path=log.path,
-                        kind="syntax",
-                        message=f"line {at} holds no whole list of samples",
-                        line=at,
-                        fix="use the detail log as LoadGen wrote it; do not edit or truncate it",
-                    )
-                )
+            if not listed.endswith("]"):
+                _damaged(log, at, "holds no whole list of samples")
             count = count_of_indices(listed.encode()) if len(listed) > LONG else None
             put("loaded_qsl_set", UNSET if count is not None else _integers(listed))
             if count is not None:
@@ -246,6 +229,20 @@ def read_text_log(log: DetailLog, number: int, first: bytes, rest: Iterable[byte
             )
         )
     return last
+
+
+def _damaged(log: DetailLog, line: int, what: str) -> None:
+    """A Fault of a line; of a log in ruins the first ones are enough."""
+    if len(log.faults) < 5:
+        log.faults.append(
+            Fault(
+                path=log.path,
+                kind="syntax",
+                message=f"line {line} {what}",
+                line=line,
+                fix="use the detail log as LoadGen wrote it; do not edit or truncate it",
+            )
+        )
 
 
 def _foreign(log: DetailLog, number: int, line: bytes) -> bool:

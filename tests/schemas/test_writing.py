@@ -16,8 +16,7 @@ ROOT = Path(__file__).parents[2]
 _MANY = """
 import sys
 from pathlib import Path
-from schemas.writing import new_file, replace_file
-from tests.interrupted import interruptions
+from schemas.writing import replace_file
 for _ in range(2000):
     replace_file(Path(sys.argv[1]), sys.argv[2].encode() * 1000, synced=False)
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import operator
 import re
 from collections import Counter
@@ -261,15 +262,22 @@ def build_dates_agree(run: LoggedRun, round: Round) -> Problems:
         )
 
 
+_ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?: ?(?:Z|[+-]\d\d:?\d\d))?")
+
+
+def _iso(text: str) -> datetime.datetime | None:
+    """ISO 8601 allows forms that LoadGen does not write, such as 20250930T124538,703."""
+    return utc(text) if _ISO.fullmatch(text.strip()) else None
+
+
 _DATES = {
-    "test_datetime": utc,
-    keys.LOADGEN_BUILD_DATE: utc,
-    "loadgen_build_date_local": utc,
-    keys.LOADGEN_COMMIT_DATE: utc,
+    "test_datetime": _iso,
+    keys.LOADGEN_BUILD_DATE: _iso,
+    "loadgen_build_date_local": _iso,
+    keys.LOADGEN_COMMIT_DATE: _iso,
     "power_begin": seconds_of,
     "power_end": seconds_of,
 }
-_ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?: ?(?:Z|[+-]\d\d:?\d\d))?")
 _UNKNOWN = {"", "NA"}
 
 
@@ -286,11 +294,7 @@ def dates_readable(run: LoggedRun, round: Round) -> Problems:
     detail = given(run.detail or None)
     for key, read in _DATES.items():
         text = detail.get(key)
-        # ISO 8601 allows forms that LoadGen does not write, such as 20250930T124538,703.
-        known = isinstance(text, str) and (
-            text in _UNKNOWN
-            or (read(text) is not None and (read is seconds_of or _ISO.fullmatch(text.strip())))
-        )
+        known = isinstance(text, str) and (text in _UNKNOWN or read(text) is not None)
         if text is None or known:
             continue
         like = "09-30-2025 12:45:38.703" if read is seconds_of else "2025-09-30T12:45:38"

@@ -310,9 +310,8 @@ def detail_log_whole(
         up to the 99.9th; num_errors from 5.0.21 on.
     """
     unset = [key for key in (keys.SCENARIO, keys.TEST_MODE) if key not in detail]
-    if unset and isinstance(
-        run, ComplianceRun | RangingRun
-    ):  # P110 and A113 name those of the others
+    # P110 and A113 name those of the others.
+    if unset and isinstance(run, ComplianceRun | RangingRun):
         yield Problem(
             f"found no {listed(unset)}; expected all settings of the run",
             path=run.detail_path,

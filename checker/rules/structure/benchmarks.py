@@ -14,11 +14,6 @@ from checker.rule import ERROR, NOTE, WARNING, Problem, Problems, rule
 from checker.rules.structure.entries import listed
 from schemas.round import Category, Round
 
-_LOGS = re.compile(
-    r"mlperf_log_(?:detail|summary)\.txt|mlperf_log_accuracy\.json|verify_\w+\.txt|result_summary\.json"
-    r"|accuracy_results\.json|spl\.txt|ptd_logs\.txt|(?:client|server)\.(?:json|log)"
-)
-
 
 @rule("S112", ERROR, cases={"open": WARNING}, needs="complete")
 def benchmark_known(result: Result, round: Round) -> Problems:
@@ -272,6 +267,12 @@ def _misspelled(folder: Folder, name: str) -> Problem:
     )
 
 
+_LOGS = re.compile(
+    r"mlperf_log_(?:detail|summary)\.txt|mlperf_log_accuracy\.json|verify_\w+\.txt|result_summary\.json"
+    r"|accuracy_results\.json|spl\.txt|ptd_logs\.txt|(?:client|server)\.(?:json|log)"
+)
+
+
 @rule("S138", WARNING, cases={"test": NOTE}, needs="complete")
 def logs_in_known_folders(result: Result, round: Round) -> Problems:
     """The logs of a run or a test are in folders whose names the rules give.
@@ -283,10 +284,8 @@ def logs_in_known_folders(result: Result, round: Round) -> Problems:
     tests = result.tests.values()
     runs = [*result.runs, result.accuracy, result.ranging, *(test.run for test in tests)]
     folders = [run.folder for run in runs if run is not None]
-    folders.append(result.power_folder)
-    folders += [
-        folder for test in tests for folder in (test.folder, test.folder.folder("accuracy"))
-    ]
+    folders += [result.power_folder, *(test.folder for test in tests)]
+    folders += [test.folder.folder("accuracy") for test in tests]
     read = {folder.path for folder in folders if folder is not None} | {*result.extra_runs}
     if result.endpoints is not None:
         documents = [one.path for one in result.endpoints.documents if one is not None]
@@ -309,10 +308,7 @@ def _unread(folder: Folder, read: set[str]) -> Iterator[Folder]:
         inside = f"{below.path}/"
         if below.path in read or any(path.startswith(inside) for path in read):
             yield from _unread(below, read)
-        elif name.lower() != "ranging" and any(
-            # Without power results nothing asks for the ranging run.
-            _LOGS.fullmatch(file)
-            for here in below.walk()
-            for file in here.files
-        ):
+        elif name.lower() == "ranging":
+            continue  # without power results nothing asks for it
+        elif any(_LOGS.fullmatch(file) for here in below.walk() for file in here.files):
             yield below

@@ -341,8 +341,7 @@ def _summary(label: str, text: Any, scenario: str = "Offline") -> Callable[[Good
 
 def _test_without_mode(tree: GoodTree) -> None:
     log = tree.result("Offline").compliance("TEST01") / "performance/run_1/mlperf_log_detail.txt"
-    lines = log.read_text().splitlines(keepends=True)
-    log.write_text("".join(line for line in lines if '"effective_test_mode"' not in line))
+    tree.set_log(log, "effective_test_mode", DELETE)
 
 
 def _seed_beside(tree: GoodTree) -> None:
