@@ -126,8 +126,8 @@ class KServe:
         for endpoint, failures in zip(self._endpoints, self._balancer.failures, strict=True):
             if failures:
                 found.append(
-                    f"{endpoint.url} left {failures} requests unanswered; they were sent again and "
-                    "answered, and their latency counts from when LoadGen issued them"
+                    f"requests that {endpoint.url} left unanswered: {failures:,}; each was sent again "
+                    "and answered, and its latency counts from when LoadGen issued it"
                 )
         return found
 
