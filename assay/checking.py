@@ -192,6 +192,8 @@ def _examined(
         BadWaivers,
         MachineFault,
     ) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the system's own, as of a current folder that was deleted
         raise Usage(str(error)) from error
     finally:
         # What the report is made of stays: no later collection need look at it again.

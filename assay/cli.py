@@ -8,6 +8,7 @@ signal n (130: Ctrl-C). Standard output carries the report alone.
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -49,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with stopping():
             return handler(options)
     except (Usage, MachineFault) as error:
-        say(f"assay: {error}")
+        say(f"assay: {error}{_nowhere()}")
         return EXIT_USAGE
     except BrokenPipeError:
         # The reader went away (head, less): not an error of ours, and nothing more to say.
@@ -72,5 +73,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         # A full device, most of the time: not the submission's fault, so never status 1.
         drop_output()
         where = f"{error.filename}: " if error.filename else ""
-        say(f"assay: {where}{error.strerror or error}")
+        say(f"assay: {where}{error.strerror or error}{_nowhere()}")
         return EXIT_USAGE
+
+
+def _nowhere() -> str:
+    """What to add to a message where the current folder was deleted: no relative path exists then."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return ". The current folder was deleted: change to another and try again."
+    except OSError:
+        pass
+    return ""

@@ -252,3 +252,23 @@ def test_no_memory_for_a_late_import(
             main(command)
     else:
         assert main(command) == status
+
+
+@pytest.mark.parametrize("command", [("check", "."), ("demo",), ("audit", "tree")])
+def test_the_current_folder_was_deleted(command: tuple[str, ...], tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    program = "import os, sys; os.rmdir(os.getcwd()); from assay.cli import main; sys.exit(main())"
+    ended = subprocess.run(
+        [sys.executable, "-P", "-c", program, *command],
+        cwd=gone,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert ended.stderr.endswith(
+        ". The current folder was deleted: change to another and try again.\n"
+    )
+    assert "Errno" not in ended.stderr
