@@ -37,6 +37,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             drop_output()
             return EXIT_USAGE
         return EXIT_OK
+    if sys.flags.optimize > 1:
+        # The docstrings are gone with it, and the rules' texts are docstrings.
+        say("assay: found Python without docstrings (-OO); expected it with: unset PYTHONOPTIMIZE")
+        return EXIT_USAGE
     parser = parser_of(arguments[0] if arguments else None)
     try:
         options = parser.parse_args(arguments)

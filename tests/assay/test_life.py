@@ -272,3 +272,16 @@ def test_the_current_folder_was_deleted(command: tuple[str, ...], tmp_path: Path
         ". The current folder was deleted: change to another and try again.\n"
     )
     assert "Errno" not in ended.stderr
+
+
+def test_without_docstrings() -> None:
+    """They are the rules' texts: a report would have messages without a reason or a fix."""
+    ended = subprocess.run(
+        [sys.executable, "-OO", "-P", "-m", "assay", "rules"],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "unset PYTHONOPTIMIZE" in ended.stderr
