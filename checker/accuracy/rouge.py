@@ -9,10 +9,11 @@ Source: official scorers of GPT-J, Llama 2 and 3.1 (v3.1 on).
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +63,17 @@ class RougeScore(LogScore):
         )
 
 
+def open_library() -> Any:
+    """The module rouge_score.rouge_scorer. Raises ``AccuracyError`` where it is not installed."""
+    try:
+        return importlib.import_module("rouge_score.rouge_scorer")
+    except ImportError as error:
+        raise AccuracyError(
+            f"found no library for ROUGE ({error}); expected rouge-score: pip install "
+            '"assay[accuracy]".'
+        ) from error
+
+
 def score_texts(predictions: Sequence[str], references: Sequence[str]) -> RougeScore:
     """ROUGE of texts against one reference each.
 
@@ -72,15 +84,7 @@ def score_texts(predictions: Sequence[str], references: Sequence[str]) -> RougeS
             f"{len(predictions)} predictions for {len(references)} references: one of each is "
             "needed"
         )
-    import importlib
-
-    try:
-        scorer = importlib.import_module("rouge_score.rouge_scorer")
-    except ImportError as error:
-        raise AccuracyError(f"ROUGE needs rouge-score ({error}): pip install rouge-score") from (
-            error
-        )
-    rouge = scorer.RougeScorer(list(KINDS), use_stemmer=True)
+    rouge = open_library().RougeScorer(list(KINDS), use_stemmer=True)
     sums = dict.fromkeys(KINDS, 0.0)
     length = 0
     for prediction, reference in zip(predictions, references, strict=True):

@@ -123,6 +123,8 @@ class Benchmark:
             where the outputs have another shape or are not finite.
         answer: outputs that a perfect model would give for these samples, for the dummy backend.
         score: (accuracy log, data set) to the metric.
+        verify_scoring: sees that what `score` needs beside the answers is there (a library, a
+            tokenizer), before hours are spent on them; raises DatasetError.  None: nothing is.
         empty_answers: whether an answer may be empty, as of a picture in which nothing was found.
         payload_bytes: rough size of one encoded answer, to estimate the log.
         performance_sample_count: samples held in memory in a performance run.
@@ -162,6 +164,7 @@ class Benchmark:
         "The model was run as given; how it was quantised, if it was, is to be added"
     )
     answer: Callable[[Dataset, Sequence[int]], list[NDArray[Any]]] | None = None
+    verify_scoring: Callable[[Dataset], None] | None = None
     empty_answers: bool = False
     payload_bytes: int = 64
     performance_sample_count: int = 1024

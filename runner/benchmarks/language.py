@@ -11,7 +11,7 @@ from runner.benchmarks.base import Score
 from runner.benchmarks.generation import Tokenizer
 from runner.datasets import Dataset
 from runner.datasets.prompts import TOKENIZER, Questions, Table
-from runner.errors import InferenceError, RunFailed
+from runner.errors import DatasetError, InferenceError, RunFailed
 
 
 def no_arrays(*_: Any) -> NoReturn:
@@ -82,6 +82,28 @@ def score_rouge(log: Path, dataset: Dataset) -> Score:
     if result.tokens_per_sample is not None:
         others["TOKENS_PER_SAMPLE"] = result.tokens_per_sample
     return Score("ROUGE1", result.rouge1, result.line(), others)
+
+
+def verify_rouge(dataset: Dataset) -> None:
+    """Raises DatasetError where `score_rouge` would lack its library or the model's tokenizer."""
+    from checker.accuracy.problem import AccuracyError
+    from checker.accuracy.rouge import open_library
+    from runner.datasets.tokenizing import open_decoder
+
+    try:
+        open_library()
+    except AccuracyError as error:
+        raise DatasetError(str(error)) from error
+    open_decoder(cast(Table, dataset).place / TOKENIZER)
+
+
+def verify_reasoning(dataset: Dataset) -> None:
+    """Raises DatasetError where `score_reasoning` would lack the model's tokenizer or a right answer."""
+    from runner.datasets.tokenizing import open_decoder
+
+    table = cast(Questions, dataset)
+    open_decoder(table.place / TOKENIZER)
+    _ = table.questions
 
 
 def score_reasoning(log: Path, dataset: Dataset, *, channels: bool) -> Score:

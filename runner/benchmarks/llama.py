@@ -29,6 +29,7 @@ LLAMA3_1_8B = Benchmark(
     encode=language.no_arrays,
     answer=language.no_arrays,
     score=language.score_rouge,
+    verify_scoring=language.verify_rouge,
     payload_bytes=512,
     performance_sample_count=13_368,
     generation=Generation(

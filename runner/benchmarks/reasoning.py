@@ -25,6 +25,7 @@ DEEPSEEK_R1 = Benchmark(
     make_dataset=partial(Questions, text=("text_input",), longest=131_072),
     encode=language.no_arrays,
     score=partial(language.score_reasoning, channels=False),
+    verify_scoring=language.verify_reasoning,
     payload_bytes=16_000,
     performance_sample_count=4388,
     generation=Generation(
@@ -60,6 +61,7 @@ GPT_OSS_120B = Benchmark(
     },
     encode=language.no_arrays,
     score=partial(language.score_reasoning, channels=True),
+    verify_scoring=language.verify_reasoning,
     payload_bytes=60_000,
     performance_sample_count=6396,
     generation=Generation(

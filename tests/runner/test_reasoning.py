@@ -133,6 +133,45 @@ def test_gpt_oss(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "broken", "said"),
+    [
+        (
+            "llama3.1-8b",
+            "library",
+            r'found no library for ROUGE .*: pip install "assay\[accuracy\]"',
+        ),
+        ("llama3.1-8b", "tokenizer", r"tokenizer\.json: cannot be read"),
+        ("deepseek-r1", "tokenizer", r"tokenizer\.json: cannot be read"),
+        ("deepseek-r1", "answer", r"sample 1 has no dataset and ground_truth"),
+    ],
+)
+def test_what_scoring_lacks_is_said_before_anything_runs(
+    name: str, broken: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The accuracy run of a large model takes hours: they are not spent on answers that cannot be scored."""
+    data = tmp_path / "data"
+    if name == "deepseek-r1":
+        llm_data.deepseek(data, 4, 40)
+    else:
+        llm_data.llama(data, 4)
+    if broken == "library":
+        monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
+    elif broken == "tokenizer":
+        if name == "llama3.1-8b":
+            pytest.importorskip("rouge_score", reason="rouge-score is not installed")
+        (data / "tokenizer.json").write_text("{}")
+    else:
+        rows = json.loads((data / "data.json").read_text("utf-8"))
+        del rows[1]["ground_truth"]
+        (data / "data.json").write_text(json.dumps(rows), "utf-8")
+    with server(tmp_path, name) as url:
+        with pytest.raises(DatasetError, match=said):
+            run_benchmark(planned(tmp_path, url.url, "v6.1", name, "Offline"))
+        assert url.stamps() == []
+    assert not (tmp_path / "tree").exists()
+
+
 def test_code_that_nobody_runs(tmp_path: Path) -> None:
     """Ten of thirty answers are code: as wrong ones they miss the gate, and the message says why."""
     llm_data.gpt_oss(tmp_path / "data", prompts=30, questions=30, compliance=30, length=40)
