@@ -55,14 +55,16 @@ def replace_file(path: Path, content: Content, *, synced: bool = True) -> None:
     """
     for left in _TRIES:
         try:
-            return _replaced(path, content, synced)
+            return _replaced(path, content, synced, shared=bool(left))
         except (FileExistsError, FileNotFoundError):
             # Another process replaces the same file, and took the name of the part.
             if not left or not path.parent.is_dir():
                 raise
 
 
-def _replaced(path: Path, content: Content, synced: bool) -> None:
+def _replaced(path: Path, content: Content, synced: bool, *, shared: bool) -> None:
+    """shared: the part has the name that every process gives it, so that one which a killed process
+    left is replaced. Its own name, which nobody takes from it, is for when others keep doing so."""
     try:
         old = path.lstat()
         mode = stat.S_IMODE(old.st_mode) if stat.S_ISREG(old.st_mode) else None
@@ -72,8 +74,7 @@ def _replaced(path: Path, content: Content, synced: bool) -> None:
         _write(stream, content)
         if mode is not None and hasattr(os, "fchmod"):
             os.fchmod(stream.fileno(), mode)
-        # A fixed name: what a process leaves that is killed here, the next one replaces.
-        part = path.with_name(f".{path.name[:200]}.part")
+        part = path.with_name(f".{path.name[:200]}.part") if shared else _part(path)
         with contextlib.suppress(OSError):
             part.unlink()
         named(part).replace(path)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,21 @@ def test_several_processes_replace_one_file(tmp_path: Path) -> None:
             assert len(content) == 1000 and len(set(content)) == 1
     assert [writer.communicate()[1] for writer in writers] == [""] * 3
     assert list(tmp_path.iterdir()) == [place]
+
+
+def test_others_take_the_part_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often they do: in the end the part has a name that they do not know."""
+    place, link = tmp_path / "state", os.link
+    known = tmp_path / ".state.part"
+
+    def taken(source: str, target: Path, **options: Any) -> None:
+        if target == known:
+            raise FileExistsError
+        link(source, target, **options)
+
+    monkeypatch.setattr(os, "link", taken)
+    replace_file(place, b"new")
+    assert place.read_bytes() == b"new" and list(tmp_path.iterdir()) == [place]
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
