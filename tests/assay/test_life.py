@@ -15,10 +15,13 @@ import pytest
 
 from assay.cli import main
 from tests.conftest import Grow
+from tests.trees import GoodTree
 
 ROOT = Path(__file__).parents[2]
 DEMO: dict[str, Any] = {"round": "demo", "benchmark": "digits", "category": "datacenter"}
 ASSAY = [sys.executable, "-P", "-m", "assay"]
+WITHOUT_BYTECODE = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+"""Python 3.11 keeps bytecode that a limit on the size of files has cut, for every later run."""
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, sets limits")
 
@@ -35,6 +38,13 @@ def _start(*arguments: str, **options: Any) -> subprocess.Popen[str]:
     )
 
 
+def keep_busy(tree: GoodTree) -> None:
+    """Zeros that take no room on disk: each of two workers reads for many seconds."""
+    for scenario in ("Offline", "Server"):
+        log = tree.result(scenario).detail
+        os.truncate(log, log.stat().st_size + (8 << 30))
+
+
 def _children(pid: int) -> list[int]:
     found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [int(text) for text in found]
@@ -44,6 +54,7 @@ def _children(pid: int) -> list[int]:
 def test_a_signal_ends_a_check_and_its_workers(name: str, grow: Grow, tmp_path: Path) -> None:
     number = getattr(signal, name)
     tree = grow(**DEMO)
+    keep_busy(tree)
     # A stopped worker keeps its parent waiting: the signal comes in the middle of the check.
     process = _start("check", str(tree.root), "--jobs", "2")
     workers: list[int] = []
@@ -144,7 +155,7 @@ def test_an_output_that_does_not_fit_leaves_the_old_one(
         [*ASSAY, "check", str(tree.root), "--jobs", "1", "--no-cache", "--output", str(place)],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=WITHOUT_BYTECODE,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500)),
     )
     assert (done.returncode, done.stderr) == (
@@ -168,7 +179,7 @@ def test_a_report_that_does_not_fit_leaves_the_old_page(grow: Grow, tmp_path: Pa
         [*ASSAY, "report", str(saved), "--output", str(page)],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=WITHOUT_BYTECODE,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500)),
     )
     assert done.returncode == 2 and "File too large" in done.stderr

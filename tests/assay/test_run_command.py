@@ -10,7 +10,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -180,7 +182,9 @@ def test_a_missed_gate_exits_1_and_names_the_margin(
     assert result["division"] == "open"
 
 
-def start(out: Path, *more: str, **kinds: object) -> subprocess.Popen[str]:
+def start(
+    out: Path, *more: str, environment: Mapping[str, str] = MappingProxyType({}), **kinds: object
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [
             sys.executable,
@@ -199,7 +203,7 @@ def start(out: Path, *more: str, **kinds: object) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "NO_COLOR": "1"},
+        env={**os.environ, "NO_COLOR": "1", **environment},
         **kinds,  # type: ignore[call-overload]
     )
 
@@ -207,22 +211,25 @@ def start(out: Path, *more: str, **kinds: object) -> subprocess.Popen[str]:
 def test_ctrl_c_keeps_what_was_finished_and_the_rest_runs_later(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "tree"
-    process = start(out, "--scenario", "SingleStream,Offline", "--min-duration", "0.4")
+    out, conf = tmp_path / "tree", tmp_path / "user.conf"
+    # The second scenario is under way however long the signal takes to come.
+    conf.write_text("*.Offline.min_duration = 60000\n")
+    process = start(out, "--scenario", "SingleStream,Offline", "--user-conf", str(conf))
     finished = out / "closed/Assay/results/box/digits/SingleStream"
     deadline = time.monotonic() + 60
-    while not finished.exists() and time.monotonic() < deadline:
+    while not list(tmp_path.glob("tree.runs/Offline/performance.unfinished")):
+        assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.02)
-    time.sleep(0.5)  # into the second scenario
     process.send_signal(signal.SIGINT)
-    said, errors = process.communicate(timeout=30)
+    said, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert "SingleStream valid" in said
     assert f"kept: 1 finished scenario in {out}" in errors and "Nothing is claimed" in errors
     assert "stopped by SIGINT" in errors
     assert not finished.with_name("Offline").exists()
     again = ["run", "--out", str(out), "--system", "box", "--backend", "dummy", "--no-progress"]
-    again += ["--scenario", "SingleStream,Offline", "--min-duration", "0.4"]
+    again += ["--scenario", "SingleStream,Offline", "--user-conf", str(conf)]
+    conf.write_text("")
     assert main(again) == 2  # SingleStream lies there already
     before = {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
     assert main([*again, "--resume"]) == 0
@@ -241,7 +248,7 @@ def test_a_scheduler_s_signals_end_a_run_as_ctrl_c_does(number: int, tmp_path: P
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.02)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + number, errors
     (left,) = tmp_path.glob("tree.runs/Offline/performance.interrupted")
     assert signal.Signals(number).name in (left / "REASON.txt").read_text()
@@ -300,9 +307,10 @@ def limited() -> None:
 
 def test_a_full_disk_claims_nothing_and_the_next_run_works(tmp_path: Path) -> None:
     out = tmp_path / "tree"
-    process = start(
-        out, "--scenario", "Offline", "--min-duration", "0.4", preexec_fn=limited
-    )  # the accuracy log of 500 answers needs more
+    # The accuracy log of 500 answers needs more. Bytecode that is cut would stay cut.
+    uncompiled = {"PYTHONDONTWRITEBYTECODE": "1"}
+    short = ["--scenario", "Offline", "--min-duration", "0.4"]
+    process = start(out, *short, environment=uncompiled, preexec_fn=limited)
     said, errors = process.communicate(timeout=120)
     assert process.returncode == 2, errors
     assert said == "" and errors.count("its folder takes no more (File too large)") == 1
