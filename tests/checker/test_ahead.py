@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -150,6 +151,7 @@ def test_where_no_process_can_be_started(
     def none_left() -> int:
         raise OSError(11, "Resource temporarily unavailable")
 
+    gc.collect()  # what earlier tests left is closed now, not meanwhile
     descriptors = sorted(Path("/proc/self/fd").iterdir())
     monkeypatch.setattr(os, what, none_left)
     with ahead.listed_ahead([str(tree)]) as listing:

@@ -34,7 +34,7 @@ def report(
     environment["PYTHONPATH"] = str(source)
     environment["XDG_CACHE_HOME"] = cache or tempfile.gettempdir()
     done = subprocess.run(
-        [sys.executable, "-m", "assay", command, str(tree), *_JSON, *options],
+        [sys.executable, "-P", "-m", "assay", command, str(tree), *_JSON, *options],
         cwd=tempfile.gettempdir(),
         env=environment,
         capture_output=True,

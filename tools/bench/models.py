@@ -145,8 +145,11 @@ def _tiny(path: Path) -> None:
 
 
 def make(benchmark: Benchmark) -> Path:
-    """The model's file, made if it is not there."""
+    """The model's file, made if it is not there; never half of it, whoever else makes it."""
     path = Path(benchmark.models["fp32"])
     if not path.exists():
-        {"resnet": _resnet, "tiny": _tiny}[benchmark.name](path)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix="assay-bench-") as folder:
+            made = Path(folder) / path.name
+            {"resnet": _resnet, "tiny": _tiny}[benchmark.name](made)
+            made.replace(path)
     return path

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tarfile
-import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+
+from tests.corpus import corpus_rounds, unpacked
 
 Writer = Callable[..., Path]
 
@@ -39,20 +38,7 @@ def write_log(tmp_path: Path) -> Writer:
 
 @pytest.fixture(scope="session")
 def v05() -> Path:
-    """Accuracy logs of round v0.5, unpacked once outside the repository."""
-    default = Path(__file__).resolve().parents[3].parent / "shared"
-    corpus = Path(os.environ.get("ASSAY_CORPUS", default))
-    archive = corpus / "corpus" / "v0.5.tar.xz"
-    if not archive.is_file():
-        pytest.skip(f"no corpus: {archive} is not there (ASSAY_CORPUS names its folder)")
-    cache = Path(os.environ.get("ASSAY_CACHE", Path(tempfile.gettempdir()) / "assay-corpus"))
-    folder = cache / "accuracy-v0.5"
-    if not (folder / "complete").is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(archive) as tar:
-            for member in tar:
-                name = Path(member.name).name
-                if member.isfile() and name in ("mlperf_log_accuracy.json", "accuracy.txt"):
-                    tar.extract(member, folder, filter="data")
-        (folder / "complete").touch()
-    return folder
+    """The submissions of round v0.5."""
+    if "v0.5" not in corpus_rounds():
+        pytest.skip("no real submissions: set ASSAY_CORPUS")
+    return unpacked("v0.5")
