@@ -384,6 +384,10 @@ BREAKS: dict[str, list[Break]] = {
             lambda tree: tree.remove(_test(tree, "TEST01") / "accuracy"),
             [("C133", "Offline/TEST01")], VISION,
         ),
+        Break(
+            lambda tree: tree.remove(_test(tree, "TEST06") / "accuracy"),
+            [("C133", "Offline/TEST06")], TOKENS,
+        ),
     ],
     "C127": [
         Break(
