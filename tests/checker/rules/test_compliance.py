@@ -386,7 +386,7 @@ BREAKS: dict[str, list[Break]] = {
         ),
         Break(
             lambda tree: tree.remove(_test(tree, "TEST06") / "accuracy"),
-            [("C133", "Offline/TEST06")], TOKENS,
+            [("C133", "Offline/TEST06")], TOKENS, notes=True,
         ),
     ],
     "C127": [
