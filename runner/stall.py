@@ -20,6 +20,8 @@ GRACE_S = 5.0  # later than the limit, for a call that also keeps the interprete
 class StallWatch:
     """Calls `fail` when `moved` keeps its value for longer than the limit.
 
+    Only time in which this process could run counts.
+
     A thread of Python looks, and ends the run with the stacks of all threads.  Where the call that
     hangs holds the interpreter's lock that thread cannot run; then faulthandler, which needs no
     lock, writes the stacks to standard error and ends the process.
@@ -69,15 +71,19 @@ class StallWatch:
 
     def _look(self) -> None:
         last: object = None
-        since = time.monotonic()
+        still, before = 0.0, time.monotonic()
         while not self._stop.wait(LOOK_EVERY_S):
             now, state = time.monotonic(), (self.what, self._moved())
+            # A look that comes late: this thread did not run either. A machine that was suspended, or
+            # had no processor for this process, is no sign that a call hangs.
+            still += min(now - before, 2 * LOOK_EVERY_S)
+            before = now
             if state != last:
-                last, since = state, now
+                last, still = state, 0.0
             limit = self._limit_s * self._longer
-            faulthandler.dump_traceback_later(max(1.0, since + limit + GRACE_S - now), exit=True)
-            if now - since > limit:
-                self._fail(self._error(now - since))
+            faulthandler.dump_traceback_later(max(1.0, limit + GRACE_S - still), exit=True)
+            if still > limit:
+                self._fail(self._error(still))
 
     def _error(self, seconds: float) -> StalledRun:
         names = {thread.ident: thread.name for thread in threading.enumerate()}

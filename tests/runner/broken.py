@@ -18,6 +18,7 @@ from runner.backends.dummy import Dummy
 from runner.benchmarks.base import Score
 from runner.benchmarks.digits import DIGITS
 from runner.datasets.digits import Digits
+from tests.runner.cheats import Sleeps
 
 GOOD_CALLS = 8  # the warm-up makes three, so the failure falls into the run
 
@@ -72,11 +73,11 @@ class Broken(Dummy):
         raise AssertionError(self.how)
 
 
-class HangsLater(Dummy):
+class HangsLater(Sleeps):
     """Hangs in the third process that loads it: after the accuracy and the performance run."""
 
-    def __init__(self, counter: str) -> None:
-        super().__init__()
+    def __init__(self, counter: str, seconds: float) -> None:
+        super().__init__(seconds)
         self._counter = Path(counter)
         self._process = 0
 

@@ -187,11 +187,12 @@ def test_the_server_is_killed_in_the_middle(scenario: str, serve: Servers, tmp_p
 
 def test_a_server_that_hangs(serve: Servers, tmp_path: Path) -> None:
     url = serve("--hang-after", "50")
-    job = _failing_in_the_run("Server", url, timeout=0.5, retries=1)
+    # Longer than a machine may take for an answer of a server that is well.
+    job = _failing_in_the_run("Server", url, timeout=5.0, retries=1)
     began = time.monotonic()
     with pytest.raises(LostQuery, match=r"lost query .*no answer in time"):
         measure(job, tmp_path / "run")
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
 
 
 def test_busy_answers_are_asked_for_again(

@@ -23,7 +23,7 @@ from runner import (
 from runner.foresight import foresee
 from runner.reference import better_hint
 from tests.runner.plans import changed, plan_with
-from tests.runner.test_run import job
+from tests.runner.test_run import LIMIT_MS, job
 
 
 def plan(out: Path, **more: Any) -> Plan:
@@ -31,7 +31,7 @@ def plan(out: Path, **more: Any) -> Plan:
         "backend": "dummy",
         "system": "box",
         "min_duration_ms": 700,
-        "target_latency_ms": 1000.0,
+        "target_latency_ms": LIMIT_MS,
         "share": 0.1,
         "gate": 95.0,
     }

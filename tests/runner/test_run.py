@@ -30,9 +30,11 @@ from runner import (
 from runner.benchmarks.digits import DIGITS
 from runner.logs import ACCURACY, DETAIL, SUMMARY, read_detail, verify
 from runner.settings import Mode
+from tests.runner.patience import undisturbed
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT_MS = 1000.0  # Server's limit: these tests run on busy machines
+# Server's limit: later than any answer on a machine that is busy, or stands still for seconds.
+LIMIT_MS = 60_000.0
 
 
 def job(scenario: str, mode: Mode = "performance", **more: Any) -> Job:
@@ -85,7 +87,9 @@ def test_performance_run_on_the_real_model(scenario: str, tmp_path: Path) -> Non
     assert "ONNX Runtime" in result.framework
     phases = [event.phase for event in listener.events]
     assert phases[0] == "start" and phases[-1] == "done"
-    assert "ready" in phases and "running" in phases
+    assert "ready" in phases
+    # Reported every half second; Offline ends sooner where the warm-up was much slower than the run.
+    assert "running" in phases or result.seconds < 1
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -281,9 +285,10 @@ class Listener:
         if event.phase == {phase!r}:
             print("go", flush=True)
 
-settings = RunSettings("digits", {scenario!r}, min_duration_ms=20_000, load=0.1,
-                       target_latency_ms=1000 if {scenario!r} == "Server" else None)
-job = Job("digits", settings, {backend!r}, {options!r}, {model!r}, warm_up_s={warm_up})
+settings = RunSettings("digits", {scenario!r}, min_duration_ms=60_000, load=0.1,
+                       target_latency_ms={limit} if {scenario!r} == "Server" else None)
+job = Job("digits", settings, {backend!r}, {options!r}, {model!r}, warm_up_s={warm_up},
+          early_stop=False)
 try:
     measure(job, Path(sys.argv[1]), Listener())
 except KeyboardInterrupt:
@@ -299,6 +304,7 @@ def start(scenario: str, folder: Path, backend: str = "onnxruntime", **options: 
         model=str(DIGITS.models["fp32"]),
         phase="ready" if "how" in options else "running",
         warm_up=0.0 if "how" in options else 0.05,
+        limit=LIMIT_MS,
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE, cwd=ROOT, text=True
@@ -313,21 +319,33 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in path.read_text().split()]
 
 
+def lives(pid: int) -> bool:
+    """Whether the process is there, and is not one that has ended and that nobody waits for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):  # it may end while the file is open
+        return False
+
+
 @pytest.mark.parametrize("scenario", [*SCENARIOS, "hanging inference"])
 def test_ctrl_c_ends_the_run_within_two_seconds(scenario: str, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    if scenario == "hanging inference":
-        process = start("Server", folder, "tests.runner.broken:Broken", how="hangs")
-    else:
-        process = start(scenario, folder, threads=1)
-    (child,) = children(process.pid)
-    sent = time.monotonic()
-    process.send_signal(signal.SIGINT)
-    code = process.wait(timeout=10)
-    assert time.monotonic() - sent < 2
-    assert code == 130
-    assert not Path(f"/proc/{child}").exists()
-    no_result_is_claimed(tmp_path / "run", "interrupted")
+    def interrupted(number: int) -> float:
+        folder = tmp_path / str(number) / "run"
+        if scenario == "hanging inference":
+            process = start("Server", folder, "tests.runner.broken:Broken", how="hangs")
+        else:
+            process = start(scenario, folder, threads=1)
+        (child,) = children(process.pid)
+        sent = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        code = process.wait(timeout=60)
+        took = time.monotonic() - sent
+        assert code == 130
+        assert not Path(f"/proc/{child}").exists()
+        no_result_is_claimed(folder, "interrupted")
+        return took
+
+    assert undisturbed(interrupted, lambda took: took < 2) < 2
 
 
 def test_the_measuring_process_does_not_outlive_its_parent(tmp_path: Path) -> None:
@@ -335,14 +353,10 @@ def test_the_measuring_process_does_not_outlive_its_parent(tmp_path: Path) -> No
     (child,) = children(process.pid)
     process.kill()
     process.wait()
-    deadline = time.monotonic() + 5
-    while Path(f"/proc/{child}").exists() and time.monotonic() < deadline:
+    deadline = time.monotonic() + 60
+    while lives(child):
+        assert time.monotonic() < deadline
         time.sleep(0.02)
-        status = Path(f"/proc/{child}/stat")
-        if status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z":
-            break
-    else:
-        assert not Path(f"/proc/{child}").exists()
     # What it left is no result either, and the place is free for the next run.
     assert not (tmp_path / "run").exists()
     for path in tmp_path.rglob(SUMMARY):

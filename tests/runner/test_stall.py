@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,11 +14,18 @@ from runner.run import Job
 from runner.scoring import score
 from runner.settings import SCENARIOS, Mode, RunSettings
 from tests.runner.plans import plan_with
+from tests.runner.test_run import LIMIT_MS
 
 BROKEN = "tests.runner.broken:Broken"
 
 
-def job(scenario: str, how: str = "hangs", mode: Mode = "performance", calls: int = 4) -> Job:
+def job(
+    scenario: str, how: str = "hangs", mode: Mode = "performance", calls: int | None = None
+) -> Job:
+    if calls is None:
+        # The warm-up makes three.  Server's queries go on coming: after an answer the early stop could
+        # find them late before anything else is noticed.
+        calls = 3 if scenario == "Server" else 4
     return Job(
         "digits",
         RunSettings(
@@ -26,7 +34,8 @@ def job(scenario: str, how: str = "hangs", mode: Mode = "performance", calls: in
             mode,
             min_duration_ms=1000,
             target_latency_ms=100 if scenario == "Server" else None,
-            target_qps=200 if scenario == "Server" else None,
+            # Of the warm-up's own rate LoadGen would generate millions of samples, and may take long.
+            target_qps={"Server": 200, "Offline": 100_000}.get(scenario),
         ),
         backend=BROKEN,
         backend_options={"how": how, "good_calls": calls},
@@ -43,7 +52,7 @@ def test_a_run_that_hangs_is_ended_with_its_stack(
     began = time.monotonic()
     with pytest.raises(StalledRun, match=r"no progress for .* s while running; the main thread"):
         measure(job(scenario, mode=mode), tmp_path / "run")
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
     assert not (tmp_path / "run").exists()
     stacks = (tmp_path / "run.failed" / "traceback.txt").read_text()
     assert "broken.py" in stacks and "time.sleep(600)" in stacks
@@ -63,12 +72,21 @@ def test_a_warm_up_that_hangs(scenario: str, tmp_path: Path) -> None:
 )
 def test_a_data_set_that_never_loads(name: str, mode: Mode, tmp_path: Path) -> None:
     stuck = replace(
-        job("Offline", mode=mode), benchmark=f"tests.runner.broken:{name}", stall_timeout_s=0.2
+        job("Offline", mode=mode), benchmark=f"tests.runner.broken:{name}", stall_timeout_s=0.5
     )
     with pytest.raises(StalledRun, match=r"while loading samples; .*") as caught:
         measure(replace(stuck, backend="dummy", backend_options={}), tmp_path / "run")
     assert "broken.py" in (tmp_path / "run.failed" / "traceback.txt").read_text()
     assert not (tmp_path / "run").exists() and "no progress" in str(caught.value)
+
+
+# VALID on any machine, since an inference sleeps 2 ms: none is faster, and later ones are in time.
+SURELY_VALID: dict[str, dict[str, Any]] = {
+    "SingleStream": {"expected_latency_ms": 1.0},
+    "MultiStream": {"expected_latency_ms": 1.0, "min_query_count": 700},
+    "Server": {"target_qps": 2000.0, "min_query_count": 1000},
+    "Offline": {"target_qps": 80_000.0},
+}
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -83,18 +101,16 @@ def test_a_compliance_test_that_hangs(scenario: str, tmp_path: Path) -> None:
         task="resnet" if scenario == "MultiStream" else None,
         system="box",
         min_duration_ms=500,
-        target_latency_ms=1000.0,
-        share=0.1,
+        target_latency_ms=LIMIT_MS,
         compliance=True,
         stall_timeout_s=3.0,
         backend="tests.runner.broken:HangsLater",
-        backend_options={"counter": str(tmp_path / "counter")},
+        backend_options={"counter": str(tmp_path / "counter"), "seconds": 0.002},
+        **SURELY_VALID[scenario],
     )
     began = time.monotonic()
     (outcome,) = run_benchmark(plan)
-    assert time.monotonic() - began < 40
-    if outcome.status == "invalid":
-        pytest.skip(f"the machine is too busy for a VALID run: {outcome.message}")
+    assert time.monotonic() - began < 120
     assert outcome.status == "failed" and outcome.metric is None
     assert "no progress" in outcome.message and "broken.py" in outcome.message
     assert not out.exists()  # the VALID performance run before it is not claimed

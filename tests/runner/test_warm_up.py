@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from runner import child
 from runner.benchmarks.digits import DIGITS
 from runner.child import _around, _warm_up
 
@@ -24,6 +25,10 @@ def test_how_many_batches_go_over_the_end() -> None:
     assert _around(8, 32) == 1.0
 
 
+class Clock:
+    now = 0.0
+
+
 class Library:
     """Takes 4 ms for a batch that is no slice."""
 
@@ -31,7 +36,7 @@ class Library:
 
     def batches(self, indices: Sequence[int], size: int) -> Iterator[dict[str, Any]]:
         if list(indices) != sorted(indices):
-            time.sleep(0.004)
+            Clock.now += 0.004
         yield {"image": np.zeros((size, 1, 28, 28), np.float32)}
 
     def unload(self, indices: Sequence[int]) -> None:
@@ -40,15 +45,18 @@ class Library:
 
 class Quick:
     def infer(self, feed: dict[str, Any], indices: Sequence[int]) -> list[Any]:
+        Clock.now += 0.0001
         return [np.zeros((len(indices), 10), np.float32)]
 
 
-def test_their_time_counts_by_their_share() -> None:
+def test_their_time_counts_by_their_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "time", SimpleNamespace(perf_counter=lambda: Clock.now))
+
     def typical(around: float) -> float:
         times: list[float] = []
         found = _warm_up(Library(), Quick(), DIGITS, 8, 8, 0.05, times, True, around)
         assert len(times) >= 6 or not around  # all are counted as progress
         return float(found.typical_s)
 
-    none, half = typical(0.0), typical(0.5)
-    assert half - none > 0.0015 and half > 0.002  # half of 4 ms, and what a busy machine adds
+    assert typical(0.0) == pytest.approx(0.0001)
+    assert typical(0.5) == pytest.approx(0.0001 + 0.5 * 0.004)

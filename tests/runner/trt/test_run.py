@@ -14,6 +14,7 @@ from runner.benchmarks.digits import DIGITS
 from runner.logs import ACCURACY
 from runner.settings import Mode
 from tests.runner.plans import plan_with
+from tests.runner.test_run import LIMIT_MS
 
 BACKEND = "tests.runner.trt.fake:FakeTensorRT"
 
@@ -24,7 +25,7 @@ def job(scenario: str, mode: Mode, cache: Path, **more: Any) -> Job:
         scenario,
         mode,
         min_duration_ms=600,
-        target_latency_ms=1000.0 if scenario == "Server" else None,
+        target_latency_ms=LIMIT_MS if scenario == "Server" else None,
         load=0.1,
     )
     options = {"cache": str(cache), "gpus": 2, "devices": "all", "overlap": 16}
