@@ -343,7 +343,7 @@ class Scripted:
 
     def stamps(self) -> list[tuple[float, float, float, int]]:
         """When each answer was asked for, its first and its last token sent (s), and its tokens."""
-        with urllib.request.urlopen(f"{self.url}/stamps", timeout=10) as answer:
+        with urllib.request.urlopen(f"{self.url}/stamps", timeout=60) as answer:
             return [tuple(stamp) for stamp in json.load(answer)]
 
     def __exit__(self, *_: object) -> None:

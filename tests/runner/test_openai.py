@@ -6,6 +6,7 @@ import json
 import operator
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +41,14 @@ def run(
     folder: Path, url: str | list[str], how: RunSettings, name: str = NAME, **options: Any
 ) -> Measurement:
     workers, early = options.pop("workers", 64), options.pop("early_stop", True)
+    warm_up_s = options.pop("warm_up_s", 0.1)
     job = Job(
         name,
         how,
         backend="openai",
         backend_options={"url": url, **options},
         workers=workers,
-        warm_up_s=0.1,
+        warm_up_s=warm_up_s,
         early_stop=early,
     )
     return measure(job, folder)
@@ -88,7 +90,7 @@ FAULTS = {
     "unfinished": "found finish_reason absent; expected stop or length.",
     "usage": "completion tokens in the server's usage; expected",
     "endless": "the answer goes on past 64 tokens (max_tokens)",
-    "silent": "found no byte for 0.5 s",
+    "silent": "found no byte for 6 s",
     "empty": "found an answer of 0 tokens",
 }
 
@@ -96,8 +98,11 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_failed_query_fails_the_run(tmp_path: Path, fault: str) -> None:
     """Whatever goes wrong: the run ends with the cause and the query, and claims nothing."""
-    with Scripted(fault=fault, sound=400) as server, pytest.raises(LostQuery) as raised:
-        run(tmp_path / "run", server.url, settings(min_duration_ms=20_000), timeout=0.5)
+    # One request before the run and one in its warm-up; the time-out is longer than a sound answer takes
+    # on a machine that stands still for a while.
+    how = settings(min_duration_ms=20_000)
+    with Scripted(fault=fault, sound=20) as server, pytest.raises(LostQuery) as raised:
+        run(tmp_path / "run", server.url, how, warm_up_s=0.0, timeout=6.0)
     said = str(raised.value)
     assert FAULTS[fault] in said
     assert re.search(r"lost query \d+, sample \d+: http://127\.0\.0\.1:\d+: ", said)
@@ -137,9 +142,9 @@ def test_known_delays(tmp_path: Path, scenario: str) -> None:
         if scenario == "Server":
             assert detail["requested_server_ttft_latency"] == 200_000_000
             assert found.metric == detail["result_completed_tokens_per_second"]
-            assert found.metric == pytest.approx(
-                50 * 5, rel=0.3
-            )  # a Poisson schedule of 200 queries
+            # 5 tokens each; about 200 queries of a Poisson schedule
+            taken = max(end for _, _, end, _ in stamps) - min(asked for asked, *_ in stamps)
+            assert found.metric == pytest.approx(5 * len(stamps) / taken, rel=0.1)
         sent = {
             "first_token": [first - asked for asked, first, _, _ in stamps],
             "time_per_output_token": [(end - first) / (n - 1) for _, first, end, n in stamps],
@@ -170,7 +175,7 @@ def percentile(values: list[float], share: float) -> float:
 
 def test_a_server_over_its_capacity(tmp_path: Path) -> None:
     """Two places of 120 ms answer 16 queries a second; 60 a second are told to be too many."""
-    how = settings("Server", min_duration_ms=2000, target_qps=60.0, ttft_ms=300.0, tpot_ms=50.0)
+    how = settings("Server", min_duration_ms=2000, target_qps=60.0, ttft_ms=300.0, tpot_ms=1000.0)
     script = {"first_ms": 20, "token_ms": 5, "capacity": 2}
     with Scripted(**script) as server:
         job = Job(NAME, how, backend="openai", backend_options={"url": server.url}, workers=500)
@@ -181,12 +186,13 @@ def test_a_server_over_its_capacity(tmp_path: Path) -> None:
     assert found.detail["result_validity"] == "INVALID"
     assert found.reasons[0].startswith("TTFT constrain not met: Reduce target QPS")
     assert found.detail["result_first_token_99.00_percentile_latency_ns"] > 300e6
-    assert found.detail["result_time_per_output_token_99.00_percentile_ns"] < 50e6
+    assert found.detail["result_time_per_output_token_99.00_percentile_ns"] < 1000e6
 
 
 def test_too_few_queries_for_early_stopping(tmp_path: Path) -> None:
     """LoadGen explains early stopping of tokens under keys of their own."""
-    how = settings("Server", min_duration_ms=300, target_qps=200.0, ttft_ms=5000.0, tpot_ms=5000.0)
+    limits = {"ttft_ms": 60_000.0, "tpot_ms": 60_000.0}
+    how = settings("Server", min_duration_ms=300, target_qps=200.0, **limits)
     with Scripted() as server:
         found = run(tmp_path / "run", server.url, how)
     (reason,) = found.reasons
@@ -200,14 +206,18 @@ def test_the_load_is_balanced(tmp_path: Path) -> None:
     with Scripted(**script) as one, Scripted(**script) as two:
         how = settings("Offline", min_duration_ms=500, target_qps=30.0, min_query_count=40)
         both = run(tmp_path / "two", [one.url, f"{two.url}/v1/"], how, workers=2)
-        alone = run(tmp_path / "one", one.url, how, workers=2)
-    assert both.metric and alone.metric
-    assert both.metric > 1.4 * alone.metric
-    assert "2 servers" in both.framework
+        answers = [[(asked, end) for asked, _, end, _ in s.stamps()] for s in (one, two)]
+    assert both.metric and "2 servers" in both.framework
+    # By the servers' clocks: no answer waited for another, and nearly each had company at the other server.
+    for mine, others in (answers, answers[::-1]):
+        assert len(mine) > 10
+        assert all(end <= asked for (_, end), (asked, _) in pairwise(sorted(mine)))
+        company = [any(a < end and asked < b for a, b in others) for asked, end in mine]
+        assert sum(company) > 0.8 * len(mine)
 
 
 def test_workers_bound_the_answers_in_work(tmp_path: Path) -> None:
-    how = settings("Server", min_duration_ms=500, target_qps=200.0, ttft_ms=5000.0)
+    how = settings("Server", min_duration_ms=500, target_qps=200.0, ttft_ms=60_000.0)
     with Scripted(first_ms=30) as server:
         found = run(tmp_path / "run", server.url, how, workers=2)
     held = next(w for w in found.warnings if "queries waited until fewer than 2 answers" in w)
@@ -300,7 +310,8 @@ def test_the_key_comes_from_the_environment(
     """And is written nowhere."""
     monkeypatch.setenv("OPENAI_API_KEY", "secret-4711")
     with Scripted(key="secret-4711") as server:
-        found = run(tmp_path / "run", server.url, settings())
+        # LoadGen does not run out of queries, however much faster the run is than the warm-up.
+        found = run(tmp_path / "run", server.url, settings(expected_latency_ms=0.02))
     assert found.valid, found.reasons
     for path in (tmp_path / "run").iterdir():
         assert "secret-4711" not in path.read_text("utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ class Lines:
     def __init__(self, *responses: bytes | None, piece: int = 1_000_000) -> None:
         self.responses, self.piece = list(responses), piece
         self.requests: list[bytes] = []
-        self.connections = 0
+        self.connections = self.closing = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -43,6 +43,7 @@ class Lines:
                 if response is None:
                     continue
                 whole = response.removesuffix(self.CLOSE)
+                self.closing += whole != response
                 for start in range(0, len(whole), self.piece):
                     writer.write(whole[start : start + self.piece])
                     await writer.drain()
@@ -54,7 +55,7 @@ class Lines:
     @contextlib.asynccontextmanager
     async def running(
         self,
-        timeout: float = 5.0,
+        timeout: float = 60.0,
         tls: ssl.SSLContext | None = None,
         scheme: str = "http",
         host: str = "localhost",
@@ -63,12 +64,18 @@ class Lines:
         listening = await asyncio.start_server(self.serve, at, 0, ssl=tls, limit=2**20)
         port = listening.sockets[0].getsockname()[1]
         headers = {"Authorization": "Bearer key"}
-        server = Server(f"{scheme}://{host}:{port}/x", headers, connect_timeout=5, timeout=timeout)
+        server = Server(f"{scheme}://{host}:{port}/x", headers, connect_timeout=60, timeout=timeout)
         try:
             yield server
         finally:
             server.close()
             listening.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.001)
 
 
 def ask(lines: Lines, times: int = 1, **options: Any) -> list[tuple[Reply, bytes]]:
@@ -80,6 +87,7 @@ def ask(lines: Lines, times: int = 1, **options: Any) -> list[tuple[Reply, bytes
                 reply = await server.post("/v1/completions", b"{}", taken.append)
                 found.append((reply, b"".join(taken)))
                 await asyncio.sleep(0.01)
+                await until(lambda: len(server._open) <= lines.connections - lines.closing)
         return found
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
@@ -182,7 +190,7 @@ def test_tls_asked_of_a_server_without() -> None:
 
         listening = await asyncio.start_server(serve, "127.0.0.1", 0)
         port = listening.sockets[0].getsockname()[1]
-        server = Server(f"https://127.0.0.1:{port}", {}, connect_timeout=5, timeout=5)
+        server = Server(f"https://127.0.0.1:{port}", {}, connect_timeout=60, timeout=60)
         with pytest.raises(Broken, match="found no TLS") as raised:
             await server.get("/v1/models")
         assert raised.value.fix == "Write http:// if the server has none."
@@ -258,7 +266,7 @@ def test_sent_from_another_thread_on_a_connection_that_is_gone() -> None:
             begun = server.post_here("/v1/completions", b"{}", here.taken.append, here.ended)
             if begun:
                 assert isinstance(await here.result, Broken)
-            await asyncio.sleep(0.05)
+            await until(lambda: not server._open)
             assert not await Here().post(server)
 
     run(main())
@@ -286,16 +294,19 @@ def test_a_connection_that_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_peak_of_the_load_finds_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """While answers are in work, connections that grew old are replaced before anybody needs them."""
-    monkeypatch.setattr("runner.backends.openai_http.KEEP_S", 1.0)
-    monkeypatch.setattr("runner.backends.openai_http.LOOKS", 100)
+    monkeypatch.setattr("runner.backends.openai_http.KEEP_S", 1000.0)
+    monkeypatch.setattr("runner.backends.openai_http.LOOKS", 1000)
 
     async def main() -> None:
         lines = Lines(None, None, None, None, None, CHUNKED, CHUNKED, CHUNKED, CHUNKED)
         async with lines.running() as server:
             for _ in range(5):
                 server.begin_post("/v1/completions", b"{}", [].append, lambda result: None)
-            await asyncio.sleep(1.6)
-            assert lines.connections > 5 + 4
+            await until(lambda: len(server._idle) > 4)
+            old = list(server._idle)
+            for connection in old:
+                connection._last -= 800  # of the 1,000 s
+            await until(lambda: len(server._idle) > 4 and not set(old) & set(server._idle))
             more = [Here() for _ in range(3)]
             assert all([await here.post(server) for here in more])
             assert [await here.result for here in more] == [Reply(200, b"")] * 3
