@@ -14,7 +14,7 @@ from runner.benchmarks import get_benchmark
 from runner.benchmarks.base import Benchmark
 from runner.datasets.prompts import Table
 from runner.errors import DatasetError
-from runner.plan import Execution, Inputs, Load, Tree, plan_for
+from runner.plan import Conduct, Execution, Inputs, Load, Tree, plan_for
 from runner.reference import run_benchmark
 from schemas import load_round
 from tests.runner.openai_server import Scripted
@@ -163,6 +163,7 @@ def test_llama_on_a_scripted_server(tmp_path: Path) -> None:
             execution=Execution(
                 backend="openai", backend_options={"url": [server.url]}, workers=64
             ),
+            conduct=Conduct(early_stop=False),
         )
         rules = replace(plan.rules, performance_sample_count=30)
         (outcome,) = run_benchmark(replace(plan, rules=rules))
