@@ -15,6 +15,8 @@ from schemas.report import Finding
 from tests.checker.token_misuse import KINDS
 
 ROOT = Path(__file__).parents[2]
+SPEED = {"P119", "P120"}
+"""Whether latencies met their limits."""
 NO_COUNT = "n_tokens argument missing or attempted to record 0 as number of tokens"
 WANTED = {
     "zero": {"P103": NO_COUNT, "P144": "time per output token"},
@@ -45,8 +47,9 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def found(folder: Path, round: str, benchmark: str) -> list[Finding]:
+    """What does not depend on how fast this machine was."""
     report = assay.check(folder, round=round, benchmark=benchmark, scenario="Server")
-    return report.findings
+    return [finding for finding in report.findings if finding.rule not in SPEED]
 
 
 def test_every_round_with_language_models_is_here() -> None:
