@@ -16,10 +16,13 @@ from hypothesis import HealthCheck, settings
 import tests.corpus  # noqa: F401  (reads the user's cache folder before it is replaced)
 from tests.trees import GoodTree, good_tree
 
-settings.register_profile(
-    "assay", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+_COMMON = settings(
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-settings.register_profile("nightly", settings.get_profile("assay"), max_examples=10_000)
+# The same examples each time: a run says what the last one said of the same code.
+settings.register_profile("assay", _COMMON, derandomize=True)
+settings.register_profile("nightly", _COMMON, max_examples=10_000)
 settings.load_profile("assay")
 
 Grow = Callable[..., GoodTree]

