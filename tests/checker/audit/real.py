@@ -19,6 +19,7 @@ from tests.trees import ACCURACY, DETAIL, SUMMARY, GoodTree, good_tree
 
 SCENARIOS = ["SingleStream", "MultiStream", "Server", "Offline"]
 TOTAL = 500
+TRIES = 30
 _MAIN: dict[str, Any] = {"accuracy_log_rng_seed": 0}
 _PACE: dict[str, dict[str, Any]] = {
     "SingleStream": {"single_stream_expected_latency_ns": 5_000, "min_duration_ms": 400},
@@ -48,9 +49,13 @@ def put_run(folder: Path, logs: Path, *names: str) -> None:
 
 
 def _logged(folder: Path, scenario: str, **changes: Any) -> Path:
-    """The folder of one run's logs."""
-    logs = Path(tempfile.mkdtemp(dir=folder))
-    run(logs, scenario, total=TOTAL, loaded=TOTAL, **(settings(scenario) | changes))
+    """The folder of one run's logs. A Server run in which the machine was held up is repeated: its
+    queries come late, and their number and the time allow more than one rate."""
+    for _ in range(TRIES):
+        logs = Path(tempfile.mkdtemp(dir=folder))
+        made = run(logs, scenario, total=TOTAL, loaded=TOTAL, **(settings(scenario) | changes))
+        if scenario != "Server" or made.values.get("result_validity") != ["INVALID"]:
+            break
     return logs
 
 
