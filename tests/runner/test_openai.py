@@ -8,6 +8,7 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ SHORT = "tests.runner.scripted:SHORT"
 WITHIN = (0.75, 1.0, 0.25, 0.25)
 """Ms added to TTFT p50 and p99 and to TPOT p50 and p99."""
 AT_MOST = (3.0, 20.0, 0.5, 5.0)
-"""The same on a machine however busy."""
+"""The same on a busy machine, and what the machine itself is late."""
 
 
 def settings(scenario: str = "SingleStream", mode: str = "performance", **more: Any) -> RunSettings:
@@ -127,7 +128,7 @@ def test_known_delays(tmp_path: Path, scenario: str) -> None:
     tried again, and at last left open; never where the machine was quiet.
     """
     more = {"target_qps": 50.0, "equal_issue": True} if scenario == "Server" else {}
-    told = []
+    told, apart = [], []
     for attempt in range(5):
         with first_in_line(), Scripted(first_ms=20, token_ms=5) as server, WakeUps() as machine:
             how = settings(scenario, min_duration_ms=4000, **more)
@@ -136,9 +137,11 @@ def test_known_delays(tmp_path: Path, scenario: str) -> None:
         detail = found.detail
         assert detail["requested_use_token_latencies"] is True
         stamps = stamps[-detail["result_query_count"] :]
-        # Never shorter than they were: nothing is told early.
+        # Never shorter than they were: nothing is told early.  Where a first token came late the others
+        # follow sooner, so that the time between them is as it should be on a quiet machine alone.
         assert detail["result_first_token_min_latency_ns"] >= 20e6
-        assert detail["result_time_to_output_token_mean"] >= 4.5e6
+        assert detail["result_mean_latency_ns"] >= 1e9 * fmean(end - a for a, _, end, _ in stamps)
+        apart.append(detail["result_time_to_output_token_mean"] >= 4.5e6)
         if scenario == "Server":
             assert detail["requested_server_ttft_latency"] == 200_000_000
             assert found.metric == detail["result_completed_tokens_per_second"]
@@ -155,10 +158,14 @@ def test_known_delays(tmp_path: Path, scenario: str) -> None:
                 logged = detail[f"result_{kind}_{share}_percentile{latency}_ns"] / 1e6
                 added.append(logged - 1000 * percentile(sent[kind], float(share) / 100))
         told.append([round(value, 3) for value in (*added, *machine.late)])
-        if all(map(operator.le, added, WITHIN)):
+        if all(map(operator.le, added, WITHIN)) and apart[-1]:
             return
     said = f"ms added to TTFT p50, p99, TPOT p50, p99; machine late p50, p99: {told}"
-    if not any(all(map(operator.le, added, AT_MOST)) for *added, _, _ in told):
+    assert any(apart), said
+    if not any(
+        all(value <= most + late for value, most in zip(added, AT_MOST, strict=True))
+        for *added, _, late in told
+    ):
         pytest.fail(said)
     if not any(
         ttft <= 1.0 + 4 * late and tpot <= 0.25 + late for _, ttft, _, tpot, _, late in told
