@@ -30,6 +30,9 @@ WITHIN = (0.75, 1.0, 0.25, 0.25)
 AT_MOST = (3.0, 20.0, 0.5, 5.0)
 """The same on a busy machine, and what the machine itself is late."""
 
+STANDSTILL = 200.0
+"""Ms that a machine that is only busy is not late."""
+
 
 def settings(scenario: str = "SingleStream", mode: str = "performance", **more: Any) -> RunSettings:
     server = scenario == "Server"
@@ -160,17 +163,19 @@ def test_known_delays(tmp_path: Path, scenario: str) -> None:
         told.append([round(value, 3) for value in (*added, *machine.late)])
         if all(map(operator.le, added, WITHIN)) and apart[-1]:
             return
-    said = f"ms added to TTFT p50, p99, TPOT p50, p99; machine late p50, p99: {told}"
-    assert any(apart), said
-    if not any(
+    said = f"ms added to TTFT p50, p99, TPOT p50, p99; machine late p50, p99, most: {told}"
+    # Nothing follows from a run in which the machine stood still.
+    going = [values for values in told if values[-1] < STANDSTILL]
+    if going and not any(
         all(value <= most + late for value, most in zip(added, AT_MOST, strict=True))
-        for *added, _, late in told
+        for *added, _, late, _ in going
     ):
         pytest.fail(said)
-    if not any(
-        ttft <= 1.0 + 4 * late and tpot <= 0.25 + late for _, ttft, _, tpot, _, late in told
+    if going and not any(
+        ttft <= 1.0 + 4 * late and tpot <= 0.25 + late for _, ttft, _, tpot, _, late, _ in going
     ):
         pytest.fail(said)
+    assert any(apart) or not going, said
     pytest.skip(f"this machine is too busy to tell one millisecond; {said}")
 
 
