@@ -182,7 +182,7 @@ _SAME = {
     "str": {"str"},
     "str | None": {"str"},
     "bool": {"bool"},
-    "bytes": {"buffer", "typing_extensions.Buffer"},
+    "bytes": {"buffer", "typing_extensions.Buffer", "collections.abc.Buffer"},
     "None": {"None"},
     "Sequence[int]": {"tuple", "list", "Dims", "List[int]", "list[int]"},
     "Sequence[DimsApi]": {
