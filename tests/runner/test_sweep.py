@@ -164,6 +164,7 @@ def test_a_sweep_of_the_embedded_model(tmp_path: Path, capsys: pytest.CaptureFix
     arguments = [
         "sweep", "--batch", "1,16", "--repeats", "1", "--probe-duration", "0.2", "--threads", "1",
         "--spinning", "off", "--save-config", str(best), "--output", str(picture), "--output", str(whole),
+        "--time-limit", "600",
     ]  # fmt: skip
     assert main(arguments) == 0
     out, err = capsys.readouterr()

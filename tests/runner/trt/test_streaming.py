@@ -93,12 +93,12 @@ def test_server_takes_what_waits_while_the_device_is_busy(
     gate, real = threading.Event(), memory.wait
 
     def wait_for(event: Any) -> None:
-        assert gate.wait(10)
+        assert gate.wait(60)
         real(event)
 
     memory.wait = wait_for  # type: ignore[method-assign]
     memory.log.clear()
-    sut = make_sut("Server", DIGITS, backend, library, 20, fail, limit_s=10)
+    sut = make_sut("Server", DIGITS, backend, library, 20, fail, limit_s=60)
     assert isinstance(sut, StreamedServerSut)
     executed = lambda: [what for what, _ in memory.log].count("execute")  # noqa: E731
     for k in range(2):  # as many as one stream has under way: one runs, the next is ready
