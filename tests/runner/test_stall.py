@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from runner import RunFailed, SettingsError, StalledRun, measure, run_benchmark
+from runner import RunFailed, SettingsError, StalledRun, measure, run_benchmark, stall
 from runner.run import Job
 from runner.scoring import score
 from runner.settings import SCENARIOS, Mode, RunSettings
@@ -183,6 +184,27 @@ def test_scoring_that_fails(
     log.write_text("[]")
     with pytest.raises(error, match=message):
         score(scored, log)
+
+
+def test_a_suspended_machine_is_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look that comes 100 s late counts as half a second: this process did not run either."""
+    now, late = [0.0], iter([0.25, 100.0])
+
+    def wait(seconds: float) -> bool:
+        now[0] += next(late, seconds)
+        return False
+
+    def fail(error: BaseException) -> None:
+        raise error
+
+    monkeypatch.setattr(stall, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(stall.faulthandler, "dump_traceback_later", lambda *_, **__: None)
+    watch = stall.StallWatch(2.0, lambda: 0, fail)
+    monkeypatch.setattr(watch, "_stop", SimpleNamespace(wait=wait))
+    watch.enter("running")
+    with pytest.raises(StalledRun, match="no progress for 2 s while running"):
+        watch._look()
+    assert now == [100.25 + 1.75]
 
 
 def test_the_limit_is_a_number_above_zero() -> None:
