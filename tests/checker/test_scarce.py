@@ -39,6 +39,8 @@ def test_files_that_another_user_may_not_read(grow: Grow, tmp_path: Path) -> Non
     # pytest's own folders above the tree are closed to others, more of them where it runs in parallel.
     top = Path(tempfile.gettempdir()).resolve()
     above = [p for p in tree.root.resolve().parents if p.is_relative_to(top) and p != top]
+    if not above or not all(p.stat().st_mode & 0o001 for p in (top, *top.parents)):
+        pytest.skip(f"other users cannot reach {top}")
     for place in (tree.root, *tree.root.rglob("*"), *above):
         place.chmod(0o755 if place.is_dir() else 0o644)
     log = tree.result("Offline").detail
