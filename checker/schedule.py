@@ -177,11 +177,11 @@ def _work_inherited(
 def _alone(plan: ResultPlan, round: Round, given: _Work) -> Outcome:
     from concurrent.futures import BrokenExecutor
 
-    from checker.workers import one_worker
+    from checker.workers import answer, one_worker
 
     try:
         with one_worker() as pool:
-            return pool.submit(work, [plan], *given).result()[0]
+            return answer(pool, pool.submit(work, [plan], *given))[0]
     except MachineFault:
         raise
     except (BrokenExecutor, MemoryError):

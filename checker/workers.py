@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from checker.lifeline import ends_with
 from schemas.machine import MachineFault, exhausted
 
 _DESCRIPTORS_PER_WORKER = 2  # the parent's ends of two pipes
+_LOOK_S = 1.0
 _PATIENCE_S = 5.0
 _SPARE_DESCRIPTORS = 32  # what the queues and the reading of one result need
 
@@ -107,6 +108,20 @@ def one_worker() -> Iterator[Executor]:
         yield pool
 
 
+def answer(pool: Executor, future: Future[Any]) -> Any:
+    """What a unit gives, or raises. BrokenExecutor where the pool's own thread is gone, for which there
+    was no memory, say: nothing would come, and nobody would be told."""
+    while True:
+        try:
+            return future.result(_LOOK_S)
+        except TimeoutError:
+            manager = getattr(pool, "_executor_manager_thread", None)
+            if future.done():
+                return future.result()  # its own
+            if manager is not None and not manager.is_alive():
+                raise BrokenExecutor("the pool's thread has ended") from None
+
+
 def _affordable() -> int:
     """How many workers the limit on open files allows."""
     try:
@@ -130,7 +145,7 @@ def _start(jobs: int, method: str, inherit: Any = None) -> tuple[Pool, _Recorder
         pool.forked = method == "fork"
         try:
             for ready in [pool.submit(os.getpid) for _ in range(jobs)]:
-                ready.result()
+                answer(pool, ready)
         except BaseException as error:
             _kill(pool, recorder)
             if isinstance(error, RuntimeError) and not isinstance(error, BrokenExecutor):

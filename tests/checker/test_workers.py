@@ -226,6 +226,24 @@ def test_a_fresh_interpreter_imports_nothing_of_the_current_folder(tmp_path: Pat
     assert not (tmp_path / "ran").exists()
 
 
+def test_the_thread_of_the_pool_ends(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without memory it does, and nobody is told: results are judged here, or are said to be not."""
+    from concurrent.futures import process
+
+    tree = grow(round="demo", benchmark="digits", category="datacenter")
+    expected = encode(check(tree.root, Options(jobs=1)))
+    monkeypatch.setattr(process._ExecutorManagerThread, "run", lambda thread: None)
+    monkeypatch.setattr(workers, "_LOOK_S", 0.05)
+    assert encode(check(tree.root, Options(jobs=2))) == expected
+
+    def never(*given: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(schedule, "work", never)
+    report = check(tree.root, Options(jobs=1))
+    assert [f.rule for f in report.findings if "out of memory" in f.message] == ["X001"] * 2
+
+
 def test_no_thread_for_the_pool(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pool needs a thread of its own; without it this process judges alone."""
     tree = grow(round="demo", benchmark="digits", category="datacenter")
