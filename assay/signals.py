@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -57,16 +58,28 @@ def stopping() -> Iterator[None]:
     first: list[float] = []
     late: list[tuple[threading.Timer, int]] = []
 
+    def come_again(number: int) -> None:
+        again = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number))
+        again.daemon = True
+        late[:] = [(again, number)]
+        again.start()
+
+    def lost(unraisable: sys.UnraisableHookArgs) -> None:
+        """Where Python lets nothing be raised (in what `fork` and the collector call), Stopped ends up
+        here, and nowhere else."""
+        if isinstance(unraisable.exc_value, Stopped):
+            first.clear()
+            come_again(unraisable.exc_value.number)
+        else:
+            hook(unraisable)
+
     def stop(number: int, frame: FrameType | None) -> None:
         if _held is not None and len(_held) < 1:
             _held.append(number)
             return
         if not first and _importing(frame):
-            # Native modules make decoders while they are imported: the signal comes again.
-            again = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number))
-            again.daemon = True
-            late[:] = [(again, number)]
-            again.start()
+            # Native modules make decoders while they are imported.
+            come_again(number)
             return
         if not first:
             first.append(time.monotonic())
@@ -74,18 +87,21 @@ def stopping() -> Iterator[None]:
         if time.monotonic() - first[0] > _PATIENCE_S:
             _end(number)
 
+    hook = sys.unraisablehook
     before = {}
     for name in _NAMES:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) not in (signal.SIG_IGN, None):
             before[number] = signal.signal(number, stop)
     try:
+        sys.unraisablehook = lost
         yield
         if late and not first:
             again, number = late[0]
             again.cancel()
             raise Stopped(number)
     finally:
+        sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)
 

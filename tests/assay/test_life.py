@@ -243,6 +243,39 @@ def test_a_signal_waits_for_an_import(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == (f"{int(signal.SIGTERM)} True\n", "")
 
 
+@pytest.mark.parametrize("where", ["fork", "collector"])
+def test_a_signal_where_nothing_can_be_raised(where: str) -> None:
+    """What is raised in what `fork` calls (a lock's release, for logging) is lost: the check went on."""
+    script = (
+        "import os, sys, time\n"
+        "from assay.signals import Stopped, stopping\n"
+        "def signalled():\n"
+        "    os.kill(os.getpid(), 15)\n"
+        "class Left:\n"
+        "    def __del__(self):\n"
+        "        signalled()\n"
+        "try:\n"
+        "    with stopping():\n"
+        "        if sys.argv[1] == 'fork':\n"
+        "            os.register_at_fork(after_in_parent=signalled)\n"
+        "            if not os.fork():\n"
+        "                os._exit(0)\n"
+        "        else:\n"
+        "            Left()\n"
+        "        time.sleep(60)\n"
+        "except Stopped as stop:\n"
+        "    print(stop.number)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, where],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        timeout=50,
+    )
+    assert (done.stdout, done.stderr) == (f"{int(signal.SIGTERM)}\n", "")
+
+
 @pytest.mark.parametrize(
     ("message", "status"),
     [

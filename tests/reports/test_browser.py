@@ -6,6 +6,7 @@ import csv
 import html
 import io
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -18,6 +19,8 @@ import reports
 from schemas.report import Finding, Report
 from tests.reports import samples
 
+ENVIRONMENT = {**os.environ, "TMPDIR": "/tmp"}
+"""Chromium has a socket there, whose path must be short."""
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="needs Chromium (Debian: apt-get install chromium)"
@@ -76,6 +79,7 @@ def _answer(folder: Path, file: Path, *options: str) -> Any:
         text=True,
         timeout=120,
         check=False,
+        env=ENVIRONMENT,
     )
     title = re.search(r"<title>(.*?)</title>", done.stdout, re.DOTALL)
     assert title and title.group(1), done.stderr[-2000:]
@@ -346,6 +350,7 @@ def test_its_own_policy_lets_it_work(tmp_path: Path) -> None:
         text=True,
         timeout=120,
         check=False,
+        env=ENVIRONMENT,
     )
     assert '<th scope="col"><button' in done.stdout
     assert "CONSOLE" not in done.stderr, done.stderr[-2000:]

@@ -22,7 +22,7 @@ from reports.explore.rows import COLUMNS, Row, rows
 from reports.pairing import renamed
 from schemas.report import Limits, Metric, Report, encode
 from tests.reports.samples import hostile, report, result, varied, whole_round
-from tests.reports.test_browser import CHROMIUM
+from tests.reports.test_browser import CHROMIUM, ENVIRONMENT
 
 DOCS = Path(__file__).parents[2] / "docs" / "explorer.md"
 
@@ -194,7 +194,9 @@ def drawn(folder: Path, page_file: Path, view: str) -> str:
     command += ["--no-first-run", "--disable-background-networking", "--disable-sync"]
     command += ["--disable-component-update", f"--user-data-dir={folder / 'profile'}"]
     command += ["--virtual-time-budget=20000", "--dump-dom", f"{page_file.as_uri()}#{view}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, check=False, env=ENVIRONMENT
+    )
     return done.stdout
 
 
