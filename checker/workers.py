@@ -24,6 +24,7 @@ from schemas.machine import MachineFault, exhausted
 _DESCRIPTORS_PER_WORKER = 2  # the parent's ends of two pipes
 _LOOK_S = 1.0
 _PATIENCE_S = 5.0
+_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 _SPARE_DESCRIPTORS = 32  # what the queues and the reading of one result need
 
 
@@ -140,19 +141,39 @@ def _start(jobs: int, method: str, inherit: Any = None) -> tuple[Pool, _Recorder
     """A pool whose processes are all there, or an error and none of them."""
     recorder = _Recorder(method)
     context: Any = recorder
+    pool = None
     with _safe_path():  # the queues, too, start an interpreter
-        pool = Pool(jobs, mp_context=context, initializer=_begin, initargs=(os.getpid(), inherit))
-        pool.forked = method == "fork"
         try:
-            for ready in [pool.submit(os.getpid) for _ in range(jobs)]:
+            with _signals_wait() as mask:
+                given = (os.getpid(), inherit, mask)
+                pool = Pool(jobs, mp_context=context, initializer=_begin, initargs=given)
+                pool.forked = method == "fork"
+                started = [pool.submit(os.getpid) for _ in range(jobs)]
+            for ready in started:
                 answer(pool, ready)
         except BaseException as error:
-            _kill(pool, recorder)
+            if pool is not None:
+                _kill(pool, recorder)
             if isinstance(error, RuntimeError) and not isinstance(error, BrokenExecutor):
                 # The pool's own thread: Python does not say why it cannot start.
                 raise OSError(errno.EAGAIN, str(error)) from error
             raise
     return pool, recorder
+
+
+@contextmanager
+def _signals_wait() -> Iterator[set[Any] | None]:
+    """Within it signals wait: what a handler raises while Python forks is lost, and a worker that has no
+    handlers of its own yet would go through the parent's clean-up. Gives the mask for the workers."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield None
+        return
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {getattr(signal, name) for name in _SIGNALS})
+        yield mask
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 @contextmanager
@@ -194,7 +215,7 @@ def _kill(pool: ProcessPoolExecutor, recorder: _Recorder) -> None:
         manager.join(_PATIENCE_S)
 
 
-def _begin(parent: int, inherit: Any) -> None:
+def _begin(parent: int, inherit: Any, mask: set[Any] | None) -> None:
     """First act of a worker: die with the parent, leave signals to it."""
     global _inherited
     _inherited = inherit
@@ -203,6 +224,8 @@ def _begin(parent: int, inherit: Any) -> None:
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_DFL)
+    if mask is not None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     if not ends_with(parent):
         threading.Thread(target=_watch, name="parent-watch", daemon=True).start()
 
