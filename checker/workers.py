@@ -16,11 +16,12 @@ from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from checker.lifeline import ends_with
 from schemas.machine import MachineFault, exhausted
 
+_T = TypeVar("_T")
 _DESCRIPTORS_PER_WORKER = 2  # the parent's ends of two pipes
 _LOOK_S = 1.0
 _PATIENCE_S = 5.0
@@ -109,7 +110,7 @@ def one_worker() -> Iterator[Executor]:
         yield pool
 
 
-def answer(pool: Executor, future: Future[Any]) -> Any:
+def answer(pool: Executor, future: Future[_T]) -> _T:
     """What a unit gives, or raises. BrokenExecutor where the pool's own thread is gone, for which there
     was no memory, say: nothing would come, and nobody would be told."""
     while True:
