@@ -56,13 +56,15 @@ def stopping() -> Iterator[None]:
         yield
         return
     first: list[float] = []
-    late: list[tuple[threading.Timer, int]] = []
+    late: list[tuple[threading.Event, int, threading.Thread]] = []
 
     def come_again(number: int) -> None:
-        again = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number))
-        again.daemon = True
-        late[:] = [(again, number)]
-        again.start()
+        # Until it is answered: where the machine is held up, it may come while this begins.
+        if not late or late[0][0].is_set():
+            answered = threading.Event()
+            again = threading.Thread(target=_repeat, args=(answered, number), daemon=True)
+            late[:] = [(answered, number, again)]
+            again.start()
 
     def lost(unraisable: sys.UnraisableHookArgs) -> None:
         """Where Python lets nothing be raised (in what `fork` and the collector call), Stopped ends up
@@ -83,6 +85,8 @@ def stopping() -> Iterator[None]:
             return
         if not first:
             first.append(time.monotonic())
+            if late:
+                late[0][0].set()
             raise Stopped(number)
         if time.monotonic() - first[0] > _PATIENCE_S:
             _end(number)
@@ -97,13 +101,22 @@ def stopping() -> Iterator[None]:
         sys.unraisablehook = lost
         yield
         if late and not first:
-            again, number = late[0]
-            again.cancel()
-            raise Stopped(number)
+            first.append(time.monotonic())
+            raise Stopped(late[0][1])
     finally:
         sys.unraisablehook = hook
+        if late:
+            late[0][0].set()
+            if late[0][2].ident is not None:
+                late[0][2].join(_PATIENCE_S)
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _repeat(answered: threading.Event, number: int) -> None:
+    process = os.getpid()
+    while not answered.wait(_AGAIN_S):
+        os.kill(process, number)
 
 
 def _importing(frame: FrameType | None) -> bool:
