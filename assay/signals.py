@@ -15,6 +15,7 @@ from typing import NoReturn
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 _PATIENCE_S = 5.0
 _AGAIN_S = 0.01
+_IMPATIENT_S = 1.0
 
 
 class Stopped(KeyboardInterrupt):
@@ -25,13 +26,16 @@ class Stopped(KeyboardInterrupt):
         self.number = number
 
 
-_held: list[int] | None = None
+_held: list[tuple[int, float]] | None = None
+_first: list[float] = []
+"""When the signal came that ends the command; empty before that."""
 
 
 @contextmanager
 def held() -> Iterator[None]:
     """Within it a signal that `stopping` answers waits for the end: for the making of msgspec's
-    decoders, whose native code does not survive an exception in the middle. May be nested."""
+    decoders, whose native code does not survive an exception in the middle. May be nested. Another
+    signal a second later is somebody who will not wait."""
     global _held
     if _held is not None:
         yield
@@ -42,7 +46,8 @@ def held() -> Iterator[None]:
     finally:
         waiting, _held = _held, None
     if waiting:
-        raise Stopped(waiting[0])
+        _first.append(time.monotonic())
+        raise Stopped(waiting[0][0])
 
 
 @contextmanager
@@ -55,7 +60,8 @@ def stopping() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    first: list[float] = []
+    global _first
+    first = _first = []
     late: list[tuple[threading.Event, int, threading.Thread]] = []
 
     def come_again(number: int) -> None:
@@ -76,19 +82,23 @@ def stopping() -> Iterator[None]:
             hook(unraisable)
 
     def stop(number: int, frame: FrameType | None) -> None:
-        if _held is not None and len(_held) < 1:
-            _held.append(number)
+        now = time.monotonic()
+        if _held is not None and (not _held or now - _held[0][1] < _IMPATIENT_S):
+            if not _held:
+                _held.append((number, now))
+            if late:
+                late[0][0].set()
             return
         if not first and _importing(frame):
             # Native modules make decoders while they are imported.
             come_again(number)
             return
         if not first:
-            first.append(time.monotonic())
+            first.append(now)
             if late:
                 late[0][0].set()
             raise Stopped(number)
-        if time.monotonic() - first[0] > _PATIENCE_S:
+        if now - first[0] > _PATIENCE_S:
             _end(number)
 
     hook = sys.unraisablehook

@@ -243,6 +243,40 @@ def test_a_signal_waits_for_an_import(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == (f"{int(signal.SIGTERM)} True\n", "")
 
 
+def test_signals_wait_where_they_are_held(tmp_path: Path) -> None:
+    """Those of an impatient terminal, too, and those that come again because of an import."""
+    (tmp_path / "signalled.py").write_text("import os\nos.kill(os.getpid(), 15)\n")
+    script = (
+        "import os, time\n"
+        "from assay.signals import Stopped, held, stopping\n"
+        "done = []\n"
+        "try:\n"
+        "    with stopping():\n"
+        "        try:\n"
+        "            with held():\n"
+        "                import signalled\n"
+        "                os.kill(os.getpid(), 15)\n"
+        "                for _ in range(100):\n"
+        "                    time.sleep(0.001)\n"
+        "                done.append('held')\n"
+        "        finally:\n"
+        "            os.kill(os.getpid(), 15)\n"
+        "            time.sleep(0.1)\n"
+        "            done.append('cleaned up')\n"
+        "except Stopped as stop:\n"
+        "    print(stop.number, *done)\n"
+    )
+    path = os.pathsep.join([str(ROOT), str(tmp_path)])
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+        timeout=50,
+    )
+    assert (done.stdout, done.stderr) == (f"{int(signal.SIGTERM)} held cleaned up\n", "")
+
+
 @pytest.mark.parametrize("where", ["fork", "collector"])
 def test_a_signal_where_nothing_can_be_raised(where: str) -> None:
     """What is raised in what `fork` calls (a lock's release, for logging) is lost: the check went on."""
