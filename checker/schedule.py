@@ -126,9 +126,9 @@ def _spread(
     fresh: bool,
 ) -> dict[int, list[Outcome]]:
     """The outcomes of each chunk, judged by workers; none where the worker died."""
-    from concurrent.futures import BrokenExecutor, as_completed
+    from concurrent.futures import BrokenExecutor
 
-    from checker.workers import Pool, workers
+    from checker.workers import Pool, as_they_come, workers
 
     outcomes: dict[int, list[Outcome]] = {}
     # A forked worker would keep the whole listing of a large tree, of which the parent lets go.
@@ -148,7 +148,7 @@ def _spread(
         else:
             waiting = {pool.submit(work_packed, chunks[i], *given): i for i in order}
         meanwhile()
-        for future in as_completed(waiting):
+        for future in as_they_come(pool, waiting):
             index = waiting.pop(future)  # with the future its result is gone
             try:
                 found = outcomes_of(future.result())

@@ -12,10 +12,11 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from checker.lifeline import ends_with
@@ -110,18 +111,33 @@ def one_worker() -> Iterator[Executor]:
         yield pool
 
 
+def as_they_come(pool: Executor, waiting: Collection[Future[_T]]) -> Iterator[Future[_T]]:
+    """Each future once, when it is done; BrokenExecutor in those of a pool whose own thread is gone,
+    for which there was no memory, say: nothing would come, and nobody would be told.
+
+    waiting: those that were yielded may be taken out of it, and their results with them.
+    """
+    done: SimpleQueue[Future[_T]] = SimpleQueue()
+    for future in waiting:
+        future.add_done_callback(done.put)
+    for _ in range(len(waiting)):
+        while True:
+            try:
+                yield done.get(timeout=_LOOK_S)
+                break
+            except Empty:
+                manager = getattr(pool, "_executor_manager_thread", None)
+                if manager is None or manager.is_alive():
+                    continue
+                for future in waiting:
+                    if not future.done():
+                        future.set_exception(BrokenExecutor("the pool's thread has ended"))
+
+
 def answer(pool: Executor, future: Future[_T]) -> _T:
-    """What a unit gives, or raises. BrokenExecutor where the pool's own thread is gone, for which there
-    was no memory, say: nothing would come, and nobody would be told."""
-    while True:
-        try:
-            return future.result(_LOOK_S)
-        except TimeoutError:
-            manager = getattr(pool, "_executor_manager_thread", None)
-            if future.done():
-                return future.result()  # its own
-            if manager is not None and not manager.is_alive():
-                raise BrokenExecutor("the pool's thread has ended") from None
+    """What a unit gives, or raises; see `as_they_come`."""
+    (done,) = as_they_come(pool, [future])
+    return done.result()
 
 
 def _affordable() -> int:
@@ -197,6 +213,7 @@ def _ended(pool: ProcessPoolExecutor, recorder: _Recorder) -> Iterator[None]:
     try:
         yield
         pool.shutdown()
+        _end(recorder)  # no worker is left, unless the pool's own thread ended before
     except BaseException:
         _kill(pool, recorder)
         raise
@@ -207,13 +224,17 @@ def _kill(pool: ProcessPoolExecutor, recorder: _Recorder) -> None:
     # closing its pipes when the interpreter ends, which then complains on standard error.
     manager = getattr(pool, "_executor_manager_thread", None)
     pool.shutdown(wait=False, cancel_futures=True)
+    _end(recorder)
+    if manager is not None and manager.ident is not None:
+        manager.join(_PATIENCE_S)
+
+
+def _end(recorder: _Recorder) -> None:
     running = [process for process in recorder.made if process.is_alive()]
     for process in running:
         process.kill()
     for process in running:
         process.join()
-    if manager is not None and manager.ident is not None:
-        manager.join(_PATIENCE_S)
 
 
 def _begin(parent: int, inherit: Any, mask: set[Any] | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import multiprocessing
 import os
 import resource
 import signal
@@ -242,6 +243,30 @@ def test_the_thread_of_the_pool_ends(grow: Grow, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(schedule, "work", never)
     report = check(tree.root, Options(jobs=1))
     assert [f.rule for f in report.findings if "out of memory" in f.message] == ["X001"] * 2
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_the_thread_of_the_pool_ends_in_the_middle(
+    grow: Grow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After both workers answered that they are there: what they do not tell is judged alone."""
+    from concurrent.futures import process
+
+    tree = grow(round="demo", benchmark="digits", category="datacenter")
+    expected = encode(check(tree.root, Options(jobs=1)))
+    told: list[Any] = []
+    hand_on = process._ExecutorManagerThread.process_result_item
+
+    def some(thread: Any, item: Any) -> None:
+        told.append(item)
+        if len(told) == 3:
+            raise SystemExit  # of this thread: the others are not told
+        hand_on(thread, item)
+
+    monkeypatch.setattr(process._ExecutorManagerThread, "process_result_item", some)
+    monkeypatch.setattr(workers, "_LOOK_S", 0.05)
+    assert encode(check(tree.root, Options(jobs=2))) == expected
+    assert len(told) > 3 and multiprocessing.active_children() == []
 
 
 def test_no_thread_for_the_pool(grow: Grow, monkeypatch: pytest.MonkeyPatch) -> None:
