@@ -213,6 +213,18 @@ def test_ctrl_c_while_msgspec_is_imported(tmp_path: Path) -> None:
     assert (process.returncode, out, told) == (-signal.SIGINT, "", "")
 
 
+def _printed(script: str, modules: Path, *arguments: str) -> tuple[str, str]:
+    """What a script says on standard output and standard error; it may import what is in `modules`."""
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(modules)])},
+        timeout=50,
+    )
+    return done.stdout, done.stderr
+
+
 def test_a_signal_waits_for_an_import(tmp_path: Path) -> None:
     """Native modules do not survive an exception while they are imported."""
     (tmp_path / "signalled.py").write_text(
@@ -232,15 +244,7 @@ def test_a_signal_waits_for_an_import(tmp_path: Path) -> None:
         "except Stopped as stop:\n"
         "    print(stop.number, sys.modules['signalled'].whole)\n"
     )
-    path = os.pathsep.join([str(ROOT), str(tmp_path)])
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path},
-        timeout=50,
-    )
-    assert (done.stdout, done.stderr) == (f"{int(signal.SIGTERM)} True\n", "")
+    assert _printed(script, tmp_path) == (f"{int(signal.SIGTERM)} True\n", "")
 
 
 def test_signals_wait_where_they_are_held(tmp_path: Path) -> None:
@@ -266,15 +270,7 @@ def test_signals_wait_where_they_are_held(tmp_path: Path) -> None:
         "except Stopped as stop:\n"
         "    print(stop.number, *done)\n"
     )
-    path = os.pathsep.join([str(ROOT), str(tmp_path)])
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path},
-        timeout=50,
-    )
-    assert (done.stdout, done.stderr) == (f"{int(signal.SIGTERM)} held cleaned up\n", "")
+    assert _printed(script, tmp_path) == (f"{int(signal.SIGTERM)} held cleaned up\n", "")
 
 
 @pytest.mark.parametrize("where", ["fork", "collector"])
@@ -300,14 +296,7 @@ def test_a_signal_where_nothing_can_be_raised(where: str) -> None:
         "except Stopped as stop:\n"
         "    print(stop.number)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script, where],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        timeout=50,
-    )
-    assert (done.stdout, done.stderr) == (f"{int(signal.SIGTERM)}\n", "")
+    assert _printed(script, ROOT, where) == (f"{int(signal.SIGTERM)}\n", "")
 
 
 @pytest.mark.parametrize(
