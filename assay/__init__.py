@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from schemas.report import Report
     from schemas.round import Round
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = ["__version__", "audit", "check", "evaluate", "load_round", "render", "run"]
 
