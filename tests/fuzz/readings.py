@@ -88,6 +88,10 @@ class Asked:
                 setattr(DetailLog, name, call)
 
 
+def _is_text(detail: Path) -> bool:
+    return detail.is_file() and b":::MLLOG" not in detail.read_bytes()
+
+
 def reading_of(place: Path, round: Round, asked: Asked) -> Any:
     """The reading of a file; None where nothing reads files of this name."""
     name = place.name
@@ -102,6 +106,10 @@ def reading_of(place: Path, round: Round, asked: Asked) -> Any:
         stated = {key: value for key, (value, _) in summary.values.items()}
         again = [(key, first, other) for key, first, other, _ in summary.repeated]
         estimates = [(percent, ns) for percent, ns, _ in summary.estimates]
+        if "/accuracy/" in str(place) and _is_text(place.with_name("mlperf_log_detail.txt")):
+            # The text logs of old rounds leave results to the summary, and those of an accuracy run are none.
+            stated = {key: v for key, v in stated.items() if not key.startswith("result_")}
+            summary.headline_percentile = None
         counts = (summary.errors, summary.warnings is None, summary.titles)
         return plain([stated, again, (summary.headline_percentile or ())[:2], estimates, *counts])
     if name == "mlperf_log_accuracy.json" and "/TEST" not in str(place):

@@ -297,7 +297,7 @@ def no_extra_files(submitter: Submitter, round: Round) -> Problems:
 
 
 def _instead_of_folders(submitter: Submitter, round: Round) -> Iterator[tuple[File, str]]:
-    """Files where the folder of a scenario or a compliance test would be, and which of the two."""
+    """Files where the folder of a scenario, a compliance test or a test's run would be, and of which."""
     for top in ("results", "compliance"):
         folder = submitter.folder.folder(top)
         for system in folder.folders.values() if folder is not None else ():
@@ -309,6 +309,20 @@ def _instead_of_folders(submitter: Submitter, round: Round) -> Iterator[tuple[Fi
                     for name, file in scenario.files.items():
                         if _TEST.fullmatch(name):
                             yield file, "test"
+                    for name, test in scenario.folders.items():
+                        if _TEST.fullmatch(name):
+                            yield from _instead_of_runs(test)
+
+
+def _instead_of_runs(test: Folder) -> Iterator[tuple[File, str]]:
+    """Of a compliance test; a result without its runs lacks files, which other rules report."""
+    performance = test.folders.get("performance")
+    for name, file in test.files.items():
+        if name in ("accuracy", "performance"):
+            yield file, "test"
+    for name, file in performance.files.items() if performance is not None else ():
+        if re.fullmatch(r"run_\d+", name):
+            yield file, "run"
 
 
 def _extras(

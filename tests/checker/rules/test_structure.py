@@ -308,6 +308,10 @@ BREAKS: dict[str, list[Break]] = {
               [("S132", f"{SYSTEM}/rgat/Offline/performance/run_1/old")], RGAT, notes=True),
         Break(_write(f"{SYSTEM[1:]}/rgat/SingleStream"), [("S132", f"{SYSTEM}/rgat/SingleStream")], RGAT),
         Break(_write(f"{SYSTEM[1:]}/rgat/Offline/TEST05"), [("S132", f"{SYSTEM}/rgat/Offline/TEST05")], RGAT),
+        Break(_write(f"{SYSTEM[1:]}/rgat/Offline/TEST05/accuracy"),
+              [("S132", f"{SYSTEM}/rgat/Offline/TEST05/accuracy")], RGAT),
+        Break(_write(f"{SYSTEM[1:]}/rgat/Offline/TEST05/performance/run_1"),
+              [("S132", f"{SYSTEM}/rgat/Offline/TEST05/performance/run_1")], RGAT),
     ],
     "S133": [Break(_no_benchmark, [("S133", SYSTEM), ("X003", "/.")], OLD)],
     "S134": [
