@@ -23,6 +23,7 @@ _MAX_BYTES = 50 * 1024 * 1024
 _MEDIA_FOLDERS = {"images", "videos"}
 _FILE = re.compile(r"\.(?:txt|json|conf|md|ya?ml)$")
 _TEST = re.compile(r"TEST\d\d(?:-[AB])?", re.IGNORECASE)
+_RUN = re.compile(r"run_\d+")
 _AWKWARD = re.compile(r'[\x00-\x1f\x7f\\:*?"<>|]|[. ]$')
 
 
@@ -297,7 +298,7 @@ def no_extra_files(submitter: Submitter, round: Round) -> Problems:
 
 
 def _instead_of_folders(submitter: Submitter, round: Round) -> Iterator[tuple[File, str]]:
-    """Files where the folder of a scenario, a compliance test or a test's run would be, and of which."""
+    """Files where the folder of a scenario, a compliance test or a test's run would be, and which it is."""
     for top in ("results", "compliance"):
         folder = submitter.folder.folder(top)
         for system in folder.folders.values() if folder is not None else ():
@@ -305,13 +306,14 @@ def _instead_of_folders(submitter: Submitter, round: Round) -> Iterator[tuple[Fi
                 for name, file in benchmark.files.items():
                     if canonical_scenario(name, round.aliases) is not None:
                         yield file, "scenario"
-                for scenario in benchmark.folders.values():
+                for packed in benchmark.folders.values():
+                    scenario = packed.whole()
                     for name, file in scenario.files.items():
                         if _TEST.fullmatch(name):
                             yield file, "test"
                     for name, test in scenario.folders.items():
                         if _TEST.fullmatch(name):
-                            yield from _instead_of_runs(test)
+                            yield from _instead_of_runs(test.whole())
 
 
 def _instead_of_runs(test: Folder) -> Iterator[tuple[File, str]]:
@@ -321,7 +323,7 @@ def _instead_of_runs(test: Folder) -> Iterator[tuple[File, str]]:
         if name in ("accuracy", "performance"):
             yield file, "test"
     for name, file in performance.files.items() if performance is not None else ():
-        if re.fullmatch(r"run_\d+", name):
+        if _RUN.fullmatch(name):
             yield file, "run"
 
 
@@ -338,7 +340,7 @@ def _extras(
     runs = [
         below
         for name, below in sorted(performance.folders.items() if performance is not None else ())
-        if name.lower() == "ranging" or re.fullmatch(r"run_\d+", name.lower())
+        if name.lower() == "ranging" or _RUN.fullmatch(name.lower())
     ]
     accuracy = here.folder("accuracy") if here is not None else None
     for folder, lists in [
